@@ -27,7 +27,10 @@ public enum ApiKind {
     return path;
   }
 
-  /** Whether a request of this kind makes the worker run a prefill that its prefix cache can shorten. */
+  /**
+   * Whether a request of this kind makes the worker run a prefill that its prefix cache can
+   * shorten.
+   */
   public boolean generates() {
     return this != OTHER && this != COUNT_TOKENS;
   }

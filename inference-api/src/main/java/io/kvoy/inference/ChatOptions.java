@@ -4,7 +4,8 @@ package io.kvoy.inference;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Request fields that reach the chat template (vLLM 0.32 {@code entrypoints/openai/chat_completion/protocol.py}).
+ * Request fields that reach the chat template (vLLM 0.32 {@code
+ * entrypoints/openai/chat_completion/protocol.py}).
  *
  * @param addGenerationPrompt null when the request does not say; vLLM's default is true
  * @param continueFinalMessage null when the request does not say; vLLM's default is false
@@ -12,8 +13,16 @@ import org.jspecify.annotations.Nullable;
  * @param reasoningEffort as sent, null when absent
  * @param chatTemplateKwargs {@code chat_template_kwargs} as sent, null when absent
  * @param documents {@code documents} as sent, null when absent
- * @param chatTemplate a template in the request itself; vLLM refuses it unless told to trust requests
+ * @param chatTemplate a template in the request itself; vLLM refuses it unless told to trust
+ *     requests
  * @param toolChoice as sent, null when absent
+ * @param source the API that the request was written for. It matters to a renderer in three places:
+ *     for {@link ApiKind#MESSAGES} and {@link ApiKind#COUNT_TOKENS} vLLM moves every system message
+ *     to the front, joined without separator, when the template refuses a system message further
+ *     back, and turns the effort {@code none} into {@code low} when the template ignores {@code
+ *     none} ({@code entrypoints/anthropic/serving.py}); for {@link ApiKind#RESPONSES} messages
+ *     reach the template without the field order that the chat request's schema gives them ({@code
+ *     entrypoints/openai/responses/utils.py})
  */
 public record ChatOptions(
     @Nullable Boolean addGenerationPrompt,
@@ -23,7 +32,30 @@ public record ChatOptions(
     Json.@Nullable Obj chatTemplateKwargs,
     Json.@Nullable Arr documents,
     @Nullable String chatTemplate,
-    @Nullable Json toolChoice) {
+    @Nullable Json toolChoice,
+    ApiKind source) {
+
+  /** Options of a chat completion request. */
+  public ChatOptions(
+      @Nullable Boolean addGenerationPrompt,
+      @Nullable Boolean continueFinalMessage,
+      @Nullable Boolean addSpecialTokens,
+      @Nullable String reasoningEffort,
+      Json.@Nullable Obj chatTemplateKwargs,
+      Json.@Nullable Arr documents,
+      @Nullable String chatTemplate,
+      @Nullable Json toolChoice) {
+    this(
+        addGenerationPrompt,
+        continueFinalMessage,
+        addSpecialTokens,
+        reasoningEffort,
+        chatTemplateKwargs,
+        documents,
+        chatTemplate,
+        toolChoice,
+        ApiKind.CHAT_COMPLETIONS);
+  }
 
   /** Nothing said: every default of vLLM applies. */
   public static final ChatOptions DEFAULTS =

@@ -9,8 +9,8 @@ import java.util.SequencedMap;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A JSON value as Python's {@code json.loads} would see it: integers of any size stay integers, {@code 1.0} stays a
- * float, the last of several equal keys wins, key order is kept. Immutable.
+ * A JSON value as Python's {@code json.loads} would see it: integers of any size stay integers,
+ * {@code 1.0} stays a float, the last of several equal keys wins, key order is kept. Immutable.
  */
 public sealed interface Json {
 

@@ -7,8 +7,8 @@ import java.util.List;
 public sealed interface Prompt {
 
   /**
-   * A conversation in OpenAI chat shape, as vLLM's chat path receives it. Requests of other dialects (responses,
-   * messages) are converted to this shape the way vLLM 0.32 does it.
+   * A conversation in OpenAI chat shape, as vLLM's chat path receives it. Requests of other
+   * dialects (responses, messages) are converted to this shape the way vLLM 0.32 does it.
    *
    * @param messages the message objects as the client sent them (or as converted), unnormalised
    * @param tools tool definitions as sent, empty when none
@@ -24,7 +24,8 @@ public sealed interface Prompt {
   /**
    * One or more raw texts (completions).
    *
-   * @param addSpecialTokens whether the tokenizer's post-processor adds its BOS; vLLM's default is true
+   * @param addSpecialTokens whether the tokenizer's post-processor adds its BOS; vLLM's default is
+   *     true
    */
   record Texts(List<String> texts, boolean addSpecialTokens) implements Prompt {
     public Texts {
@@ -40,7 +41,8 @@ public sealed interface Prompt {
   }
 
   /**
-   * Understood as a request, but its prompt is not known exactly (an image, an unknown block type, state on a worker).
+   * Understood as a request, but its prompt is not known exactly (an image, an unknown block type,
+   * state on a worker).
    *
    * @param reason short metric-safe word such as {@code image_part} or {@code previous_response_id}
    * @param approxChars number of text characters seen, for a load estimate

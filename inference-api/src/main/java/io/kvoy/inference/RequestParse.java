@@ -8,7 +8,8 @@ public sealed interface RequestParse {
   record Parsed(InferenceRequest request) implements RequestParse {}
 
   /**
-   * Not an inference path, or well-formed with parts we do not know: forward byte-exact, pick by load.
+   * Not an inference path, or well-formed with parts we do not know: forward byte-exact, pick by
+   * load.
    *
    * @param reason short metric-safe word
    */
@@ -17,7 +18,8 @@ public sealed interface RequestParse {
   /**
    * Not readable on an inference path: the caller's mistake, status 400.
    *
-   * @param message safe to show to the caller: position and field names only, never body text, under 512 bytes
+   * @param message safe to show to the caller: position and field names only, never body text,
+   *     under 512 bytes
    * @param reason short metric-safe word
    */
   record Malformed(ApiKind api, String message, String reason) implements RequestParse {}

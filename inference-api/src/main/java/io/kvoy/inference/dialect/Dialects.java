@@ -8,7 +8,9 @@ import io.kvoy.inference.RequestParse;
 public final class Dialects {
   private Dialects() {}
 
-  /** The API kind of a request path; the query is ignored, unknown paths are {@link ApiKind#OTHER}. */
+  /**
+   * The API kind of a request path; the query is ignored, unknown paths are {@link ApiKind#OTHER}.
+   */
   public static ApiKind ofPath(String path) {
     int query = path.indexOf('?');
     String bare = query < 0 ? path : path.substring(0, query);
