@@ -195,8 +195,8 @@ public final class InFlightLedger {
     long endings = endedNow - endedAtLastSweep;
     endedAtLastSweep = endedNow;
     if (endings > 0) {
-      double kept = Math.pow(1 - BLIND_WEIGHT, endings);
-      expiredShare = kept * expiredShare + (1 - kept) * count / endings;
+      double kept = Math.pow(1 - BLIND_WEIGHT, (double) endings);
+      expiredShare = kept * expiredShare + (1 - kept) * count / (double) endings;
     }
     return count;
   }
