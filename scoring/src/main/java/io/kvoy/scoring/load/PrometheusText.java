@@ -4,9 +4,7 @@ package io.kvoy.scoring.load;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.EnumMap;
 import java.util.List;
-import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -33,31 +31,72 @@ public final class PrometheusText {
   /** Longest text taken for a number. */
   private static final int MAX_NUMBER_BYTES = 32;
 
-  /** What is looked for. Where several names mean the same, the first that is present counts. */
-  private enum Metric {
-    RUNNING("vllm:num_requests_running", "sglang:num_running_reqs"),
-    WAITING("vllm:num_requests_waiting", "sglang:num_queue_reqs"),
-    // vLLM up to 0.11 has the gpu_ name only or both.
-    KV_USAGE("vllm:kv_cache_usage_perc", "sglang:token_usage", "vllm:gpu_cache_usage_perc"),
-    PREFIX_QUERIES("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"),
-    PREFIX_HITS("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"),
-    PROMPT_TOKENS("vllm:prompt_tokens_total", "sglang:prompt_tokens_total"),
-    GENERATED_TOKENS("vllm:generation_tokens_total", "sglang:generation_tokens_total"),
-    PREEMPTIONS("vllm:num_preemptions_total"),
-    CACHE_CONFIG("vllm:cache_config_info"),
-    ADAPTERS("vllm:lora_requests_info");
+  // What is looked for. Where several names mean the same, the first that is present counts.
+  private static final byte[][] RUNNING =
+      ascii("vllm:num_requests_running", "sglang:num_running_reqs");
+  private static final byte[][] WAITING =
+      ascii("vllm:num_requests_waiting", "sglang:num_queue_reqs");
+  // vLLM up to 0.11 has the gpu_ names only or both.
+  private static final byte[][] KV_USAGE =
+      ascii("vllm:kv_cache_usage_perc", "sglang:token_usage", "vllm:gpu_cache_usage_perc");
+  private static final byte[][] PREFIX_QUERIES =
+      ascii("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total");
+  private static final byte[][] PREFIX_HITS =
+      ascii("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total");
+  private static final byte[][] PROMPT_TOKENS =
+      ascii("vllm:prompt_tokens_total", "sglang:prompt_tokens_total");
+  private static final byte[][] GENERATED_TOKENS =
+      ascii("vllm:generation_tokens_total", "sglang:generation_tokens_total");
+  private static final byte[][] PREEMPTIONS = ascii("vllm:num_preemptions_total");
+  private static final byte[] CACHE_CONFIG = ascii("vllm:cache_config_info")[0];
+  private static final byte[] ADAPTERS = ascii("vllm:lora_requests_info")[0];
 
-    private final byte[][] names;
-
-    Metric(String... names) {
-      this.names = new byte[names.length][];
-      for (int i = 0; i < names.length; i++) {
-        this.names[i] = names[i].getBytes(StandardCharsets.US_ASCII);
-      }
+  private static byte[][] ascii(String... names) {
+    byte[][] bytes = new byte[names.length][];
+    for (int i = 0; i < names.length; i++) {
+      bytes[i] = names[i].getBytes(StandardCharsets.US_ASCII);
     }
+    return bytes;
   }
 
-  private static final Metric[] METRICS = Metric.values();
+  /** One number of the page while it is being read. */
+  private static final class Series {
+    private final byte[][] names;
+    private final boolean isShare;
+    private int nameUsed = Integer.MAX_VALUE;
+    private double sum;
+    private boolean invalid;
+
+    Series(byte[][] names, boolean isShare) {
+      this.names = names;
+      this.isShare = isShare;
+    }
+
+    /** Takes a sample in; false when its value makes no sense. */
+    boolean add(int nameIndex, double value) {
+      if (nameIndex > nameUsed) {
+        return true;
+      }
+      if (nameIndex < nameUsed) {
+        nameUsed = nameIndex;
+        sum = 0;
+        invalid = false;
+      }
+      if (!(value >= 0) || Double.isInfinite(value) || (isShare && value > 1)) {
+        invalid = true;
+        return false;
+      }
+      sum = isShare ? Math.max(sum, value) : sum + value;
+      return true;
+    }
+
+    Reading reading() {
+      if (nameUsed == Integer.MAX_VALUE) {
+        return Reading.MISSING;
+      }
+      return invalid ? Reading.INVALID : Reading.within(sum, 0, Double.MAX_VALUE);
+    }
+  }
 
   /** Every wanted name starts with one of these. */
   private static final byte[] VLLM = "vllm:".getBytes(StandardCharsets.US_ASCII);
@@ -67,11 +106,17 @@ public final class PrometheusText {
   private final byte[] page;
   private final int end;
 
-  /** Per metric the index of its name that the sum is of; a smaller one replaces it. */
-  private final Map<Metric, Integer> nameUsed = new EnumMap<>(Metric.class);
-
-  private final double[] sums = new double[METRICS.length];
-  private final boolean[] invalid = new boolean[METRICS.length];
+  private final Series running = new Series(RUNNING, false);
+  private final Series waiting = new Series(WAITING, false);
+  private final Series kvUsage = new Series(KV_USAGE, true);
+  private final Series prefixQueries = new Series(PREFIX_QUERIES, false);
+  private final Series prefixHits = new Series(PREFIX_HITS, false);
+  private final Series promptTokens = new Series(PROMPT_TOKENS, false);
+  private final Series generatedTokens = new Series(GENERATED_TOKENS, false);
+  private final Series preemptions = new Series(PREEMPTIONS, false);
+  private final Series[] all = {
+    running, waiting, kvUsage, prefixQueries, prefixHits, promptTokens, generatedTokens, preemptions
+  };
   private int invalidSamples;
   private int blockSize;
   private long blocks;
@@ -108,33 +153,19 @@ public final class PrometheusText {
     }
     return new WorkerGauges(
         scrapedAtNanos,
-        reading(Metric.RUNNING, Double.MAX_VALUE),
-        reading(Metric.WAITING, Double.MAX_VALUE),
-        reading(Metric.KV_USAGE, 1.0),
+        running.reading(),
+        waiting.reading(),
+        kvUsage.reading(),
         blockSize,
         blocks,
-        reading(Metric.PREFIX_QUERIES, Double.MAX_VALUE),
-        reading(Metric.PREFIX_HITS, Double.MAX_VALUE),
-        reading(Metric.PROMPT_TOKENS, Double.MAX_VALUE),
-        reading(Metric.GENERATED_TOKENS, Double.MAX_VALUE),
-        reading(Metric.PREEMPTIONS, Double.MAX_VALUE),
+        prefixQueries.reading(),
+        prefixHits.reading(),
+        promptTokens.reading(),
+        generatedTokens.reading(),
+        preemptions.reading(),
         adapters,
         invalidSamples,
-        isOld(Metric.KV_USAGE, 2) || isOld(Metric.PREFIX_QUERIES, 1));
-  }
-
-  private boolean isOld(Metric metric, int oldName) {
-    Integer used = nameUsed.get(metric);
-    return used != null && used == oldName;
-  }
-
-  private Reading reading(Metric metric, double max) {
-    if (!nameUsed.containsKey(metric)) {
-      return Reading.MISSING;
-    }
-    return invalid[metric.ordinal()]
-        ? Reading.INVALID
-        : Reading.within(sums[metric.ordinal()], 0, max);
+        kvUsage.nameUsed == 2 || prefixQueries.nameUsed == 1);
   }
 
   private void line(int from, int to) {
@@ -145,72 +176,53 @@ public final class PrometheusText {
     while (nameEnd < to && page[nameEnd] != '{' && page[nameEnd] != ' ' && page[nameEnd] != '\t') {
       nameEnd++;
     }
-    for (Metric metric : METRICS) {
-      for (int n = 0; n < metric.names.length; n++) {
-        byte[] name = metric.names[n];
-        if (name.length == nameEnd - from && startsWith(from, to, name)) {
-          sample(metric, n, nameEnd, to);
+    if (isNamed(from, nameEnd, CACHE_CONFIG) || isNamed(from, nameEnd, ADAPTERS)) {
+      info(from, nameEnd, to);
+      return;
+    }
+    for (Series series : all) {
+      for (int n = 0; n < series.names.length; n++) {
+        if (isNamed(from, nameEnd, series.names[n])) {
+          int valueStart = afterLabels(nameEnd, to);
+          if (valueStart < 0 || !series.add(n, number(valueStart, to))) {
+            invalidSamples++;
+          }
           return;
         }
       }
     }
   }
 
-  private void sample(Metric metric, int nameIndex, int nameEnd, int to) {
-    int labelsEnd = nameEnd;
-    if (nameEnd < to && page[nameEnd] == '{') {
-      labelsEnd = skipLabels(nameEnd + 1, to);
-      if (labelsEnd < 0) {
-        invalidSamples++;
-        return;
-      }
+  /** Series whose labels are the news. */
+  private void info(int from, int nameEnd, int to) {
+    int labelsEnd = afterLabels(nameEnd, to);
+    if (labelsEnd < 0) {
+      invalidSamples++;
+      return;
     }
-    double value = number(labelsEnd, to);
-    switch (metric) {
-      case CACHE_CONFIG -> {
-        blockSize = (int) Math.min(wholeLabel(nameEnd, labelsEnd, "block_size"), 1 << 20);
-        blocks += wholeLabel(nameEnd, labelsEnd, "num_gpu_blocks");
-      }
-      case ADAPTERS -> {
-        // The value is the time of the report; old label sets stay on the page.
-        if (value > newestAdapters && !Double.isInfinite(value)) {
-          newestAdapters = value;
-          adapters =
-              new AdapterLoad(
-                  (int) Math.min(wholeLabel(nameEnd, labelsEnd, "max_lora"), 1 << 20),
-                  names(label(nameEnd, labelsEnd, "running_lora_adapters")),
-                  names(label(nameEnd, labelsEnd, "waiting_lora_adapters")));
-        }
-      }
-      case RUNNING,
-          WAITING,
-          KV_USAGE,
-          PREFIX_QUERIES,
-          PREFIX_HITS,
-          PROMPT_TOKENS,
-          GENERATED_TOKENS,
-          PREEMPTIONS ->
-          add(metric, nameIndex, value);
+    if (isNamed(from, nameEnd, CACHE_CONFIG)) {
+      blockSize = (int) Math.min(wholeLabel(nameEnd, labelsEnd, "block_size"), 1 << 20);
+      blocks += wholeLabel(nameEnd, labelsEnd, "num_gpu_blocks");
+      return;
+    }
+    // The value is the time of the report; old label sets stay on the page.
+    double reportedAt = number(labelsEnd, to);
+    if (reportedAt > newestAdapters && !Double.isInfinite(reportedAt)) {
+      newestAdapters = reportedAt;
+      adapters =
+          new AdapterLoad(
+              (int) Math.min(wholeLabel(nameEnd, labelsEnd, "max_lora"), 1 << 20),
+              names(label(nameEnd, labelsEnd, "running_lora_adapters")),
+              names(label(nameEnd, labelsEnd, "waiting_lora_adapters")));
     }
   }
 
-  private void add(Metric metric, int nameIndex, double value) {
-    int m = metric.ordinal();
-    Integer used = nameUsed.get(metric);
-    if (used != null && used < nameIndex) {
-      return;
-    }
-    if (used == null || used > nameIndex) {
-      nameUsed.put(metric, nameIndex);
-      sums[m] = 0;
-      invalid[m] = false;
-    }
-    if (!(value >= 0) || Double.isInfinite(value) || (metric == Metric.KV_USAGE && value > 1)) {
-      invalid[m] = true;
-      invalidSamples++;
-    } else {
-      sums[m] = metric == Metric.KV_USAGE ? Math.max(sums[m], value) : sums[m] + value;
-    }
+  private boolean isNamed(int from, int nameEnd, byte[] name) {
+    return Arrays.equals(page, from, nameEnd, name, 0, name.length);
+  }
+
+  private int afterLabels(int nameEnd, int to) {
+    return nameEnd < to && page[nameEnd] == '{' ? skipLabels(nameEnd + 1, to) : nameEnd;
   }
 
   private boolean startsWith(int from, int to, byte[] prefix) {
