@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.scoring.latency;
+
+import com.google.errorprone.annotations.concurrent.GuardedBy;
+import io.kvoy.scoring.fleet.Worker;
+import io.kvoy.scoring.latency.Prediction.Source;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Predicts the time to first token per worker and learns from what happened.
+ *
+ * <p>The model is physics with five unknowns ({@link Coefficients}): few enough to be learned from
+ * tens of requests, each with a unit and a bound, so that a wrong one can be seen by eye. A worker
+ * starts with what its pool has learned, a pool with the prior; a new life of a worker starts over,
+ * because it may be another GPU or another model.
+ *
+ * <p>Predictions read an immutable snapshot (two volatile reads, no lock). Lessons come from the
+ * response path, one per first token, and serialise on their worker's monitor. Only first tokens of
+ * requests that the predicted worker really served are lessons: failures and retries teach nothing.
+ */
+public final class TtftPredictor {
+  private final class Model {
+    private final long life;
+    private final String pool;
+
+    @GuardedBy("this")
+    private final CoefficientFilter filter;
+
+    @GuardedBy("this")
+    private final ErrorWindow errors = new ErrorWindow();
+
+    /** Written under the monitor, read by every pick. */
+    private volatile Coefficients current;
+
+    Model(long life, String pool, Coefficients from) {
+      this.life = life;
+      this.pool = pool;
+      this.filter = new CoefficientFilter(settings, from);
+      this.current = from;
+    }
+
+    synchronized boolean learn(Lesson lesson, Source own) {
+      if (!filter.learn(lesson.features(), lesson.actualMillis())) {
+        return false;
+      }
+      errors.add(lesson.errorShare());
+      current =
+          filter.coefficients(
+              filter.lessons() >= settings.workerAfterLessons() ? own : current.source());
+      return true;
+    }
+
+    synchronized ErrorStats stats() {
+      return errors.stats();
+    }
+
+    synchronized long lessons() {
+      return filter.lessons();
+    }
+  }
+
+  private final LearningSettings settings;
+  private final Map<String, Model> pools = new ConcurrentHashMap<>();
+  private final Object growth = new Object();
+
+  /** Index is the slot; replaced whole under {@link #growth}, read without it. */
+  private volatile @Nullable Model[] workers = new Model[0];
+
+  public TtftPredictor(LearningSettings settings) {
+    this.settings = settings;
+  }
+
+  /** What is believed of a worker at present: its own experience, its pool's, or the prior. */
+  public Coefficients coefficients(Worker worker) {
+    @Nullable Model[] table = workers;
+    Model model = worker.slot() < table.length ? table[worker.slot()] : null;
+    return model != null && model.life == worker.life()
+        ? model.current
+        : poolCoefficients(worker.pool());
+  }
+
+  /** What is believed of a pool: the start of its new workers. */
+  public Coefficients poolCoefficients(String pool) {
+    Model model = pools.get(pool);
+    return model == null ? settings.prior() : model.current;
+  }
+
+  /** Predicts for one worker. */
+  public Prediction predict(Worker worker, Features features) {
+    return coefficients(worker).predict(features);
+  }
+
+  /**
+   * Learns from a first token. Values that cannot be (not positive, over an hour) are ignored.
+   *
+   * @return true when it was used
+   */
+  public boolean learn(Lesson lesson) {
+    Worker worker = lesson.worker();
+    Model model = model(worker);
+    if (model == null || !model.learn(lesson, Source.WORKER)) {
+      return false;
+    }
+    pools
+        .computeIfAbsent(worker.pool(), pool -> new Model(0, pool, settings.prior()))
+        .learn(lesson, Source.POOL);
+    return true;
+  }
+
+  /** Lessons learned on this life of a worker. */
+  public long lessons(Worker worker) {
+    Model model = known(worker);
+    return model == null ? 0 : model.lessons();
+  }
+
+  /** How well predictions for this worker came true. */
+  public ErrorStats errors(Worker worker) {
+    Model model = known(worker);
+    return model == null ? ErrorStats.NONE : model.stats();
+  }
+
+  private @Nullable Model known(Worker worker) {
+    @Nullable Model[] table = workers;
+    Model model = worker.slot() < table.length ? table[worker.slot()] : null;
+    return model != null && model.life == worker.life() ? model : null;
+  }
+
+  /** The model of this life, made on its first lesson; null when a later life has the slot. */
+  private @Nullable Model model(Worker worker) {
+    Model known = known(worker);
+    if (known != null) {
+      return known;
+    }
+    synchronized (growth) {
+      @Nullable Model[] table = workers;
+      int slot = worker.slot();
+      Model present = slot < table.length ? table[slot] : null;
+      if (present != null && present.life >= worker.life()) {
+        return present.life == worker.life() && present.pool.equals(worker.pool()) ? present : null;
+      }
+      var fresh = new Model(worker.life(), worker.pool(), poolCoefficients(worker.pool()));
+      @Nullable Model[] copy = Arrays.copyOf(table, Math.max(table.length, slot + 1));
+      copy[slot] = fresh;
+      workers = copy;
+      return fresh;
+    }
+  }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.scoring.load;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+
+/**
+ * Live counters of our own work on one life of one worker.
+ *
+ * <p>Any thread reads without waiting; {@link Reservation} writes, each part exactly once. A reader
+ * that wants to reserve on what it read takes {@link #stamp()} first and hands it to {@link
+ * InFlightLedger#tryReserve}, which refuses when another request was placed here in between.
+ * Numbers of an old life run down to zero in an object that nobody looks at any more.
+ */
+public final class WorkerLoad {
+  /** Odd while a reservation is being written, grows by two with each one. */
+  private static final VarHandle STAMP;
+
+  private static final VarHandle IN_FLIGHT;
+  private static final VarHandle PREFILLING;
+  private static final VarHandle QUEUED;
+  private static final VarHandle CONTEXT;
+
+  static {
+    try {
+      var lookup = MethodHandles.lookup();
+      STAMP = lookup.findVarHandle(WorkerLoad.class, "stamp", long.class);
+      IN_FLIGHT = lookup.findVarHandle(WorkerLoad.class, "inFlight", int.class);
+      PREFILLING = lookup.findVarHandle(WorkerLoad.class, "prefilling", int.class);
+      QUEUED = lookup.findVarHandle(WorkerLoad.class, "queuedPrefillTokens", long.class);
+      CONTEXT = lookup.findVarHandle(WorkerLoad.class, "contextTokens", long.class);
+    } catch (ReflectiveOperationException bug) {
+      throw new ExceptionInInitializerError(bug);
+    }
+  }
+
+  /** How often a reader looks again while another thread writes a reservation. */
+  private static final int MAX_SPINS = 64;
+
+  private final int slot;
+  private final long life;
+
+  private volatile long stamp;
+  private volatile int inFlight;
+  private volatile int prefilling;
+  private volatile long queuedPrefillTokens;
+  private volatile long contextTokens;
+
+  /** When the last request was placed here. */
+  private volatile long lastPickNanos;
+
+  /** When the first request entered an empty prefill queue or the last prefill was done. */
+  private volatile long lastProgressNanos;
+
+  private volatile boolean everPicked;
+
+  WorkerLoad(int slot, long life) {
+    this.slot = slot;
+    this.life = life;
+  }
+
+  /** Slot of the worker. */
+  public int slot() {
+    return slot;
+  }
+
+  /** Life of the worker. */
+  public long life() {
+    return life;
+  }
+
+  /** Taken before the counters are read; see the class. */
+  public long stamp() {
+    long seen = stamp;
+    for (int spins = 0; (seen & 1) != 0 && spins < MAX_SPINS; spins++) {
+      Thread.onSpinWait();
+      seen = stamp;
+    }
+    return seen;
+  }
+
+  /** Requests placed and not ended. */
+  public int inFlight() {
+    return inFlight;
+  }
+
+  /** Requests whose first token has not been seen. */
+  public int prefilling() {
+    return prefilling;
+  }
+
+  /** Requests between first token and end. */
+  public int decoding() {
+    return Math.max(0, inFlight - prefilling);
+  }
+
+  /** Uncached prompt tokens of requests whose first token has not been seen. */
+  public long queuedPrefillTokens() {
+    return queuedPrefillTokens;
+  }
+
+  /**
+   * Prompt and expected output tokens of all requests in flight: what they hold of the KV cache.
+   */
+  public long contextTokens() {
+    return contextTokens;
+  }
+
+  /** Whether a request was ever placed on this life. */
+  public boolean everPicked() {
+    return everPicked;
+  }
+
+  /** Monotonic time of the last placement; meaningless before the first. */
+  public long lastPickNanos() {
+    return lastPickNanos;
+  }
+
+  /**
+   * For how long the head of the prefill queue has been worked on: since the last first token, or
+   * since the queue was empty. 0 when nothing is queued.
+   */
+  public long headPrefillNanos(long nowNanos) {
+    return prefilling == 0 ? 0 : Math.max(0, nowNanos - lastProgressNanos);
+  }
+
+  /** Adds a request if nobody else did since the stamp was taken. */
+  boolean tryAdd(long expectedStamp, Work work, long nowNanos) {
+    if ((expectedStamp & 1) != 0 || !STAMP.compareAndSet(this, expectedStamp, expectedStamp + 1)) {
+      return false;
+    }
+    enter(work, nowNanos);
+    stamp = expectedStamp + 2;
+    return true;
+  }
+
+  /** Adds a request whatever others do. */
+  void add(Work work, long nowNanos) {
+    for (int spins = 0; spins < MAX_SPINS; spins++) {
+      if (tryAdd(stamp(), work, nowNanos)) {
+        return;
+      }
+    }
+    // A writer was suspended half-way; the counts stay exact, only its readers see less than all.
+    enter(work, nowNanos);
+  }
+
+  private void enter(Work work, long nowNanos) {
+    lastPickNanos = nowNanos;
+    everPicked = true;
+    if ((int) PREFILLING.getAndAdd(this, 1) == 0) {
+      lastProgressNanos = nowNanos;
+    }
+    QUEUED.getAndAdd(this, (long) work.uncachedTokens());
+    CONTEXT.getAndAdd(this, held(work));
+    IN_FLIGHT.getAndAdd(this, 1);
+  }
+
+  /** Takes a request in that has been prefilled elsewhere in the books: a move after a retry. */
+  void enterDecoding(Work work) {
+    CONTEXT.getAndAdd(this, held(work));
+    IN_FLIGHT.getAndAdd(this, 1);
+  }
+
+  void prefillDone(Work work, long nowNanos) {
+    lastProgressNanos = nowNanos;
+    QUEUED.getAndAdd(this, -(long) work.uncachedTokens());
+    PREFILLING.getAndAdd(this, -1);
+  }
+
+  /** Takes the prefill share back without progress: the request went away unprefilled. */
+  void prefillDropped(Work work) {
+    QUEUED.getAndAdd(this, -(long) work.uncachedTokens());
+    PREFILLING.getAndAdd(this, -1);
+  }
+
+  void leave(Work work) {
+    IN_FLIGHT.getAndAdd(this, -1);
+    CONTEXT.getAndAdd(this, -held(work));
+  }
+
+  private static long held(Work work) {
+    return (long) work.promptTokens() + work.expectedOutputTokens();
+  }
+
+  /** Whether every counter is zero. */
+  public boolean isIdle() {
+    return inFlight == 0 && prefilling == 0 && queuedPrefillTokens == 0 && contextTokens == 0;
+  }
+
+  @Override
+  public String toString() {
+    return "WorkerLoad[slot="
+        + slot
+        + ", life="
+        + life
+        + ", inFlight="
+        + inFlight
+        + ", prefilling="
+        + prefilling
+        + ", queuedPrefillTokens="
+        + queuedPrefillTokens
+        + ", contextTokens="
+        + contextTokens
+        + "]";
+  }
+}
