@@ -4,6 +4,7 @@ package io.kvoy.scoring.kvcache;
 import io.kvoy.scoring.fleet.Worker;
 
 /** Which worker holds which prefix. */
+@SuppressWarnings("DoNotCallSuggester")
 public final class PrefixIndex {
 
   public PrefixIndex(PrefixIndexConfig config) {}

@@ -7,6 +7,7 @@ import io.kvoy.scoring.fleet.Worker;
  * What each worker has of one prompt. Filled by {@link PrefixIndex#lookup}, extended by {@link
  * SpeculativePrefixes#merge}; reusable, owned by one thread at a time.
  */
+@SuppressWarnings("DoNotCallSuggester")
 public final class PrefixMatch {
 
   /** Tokens of the prompt that the worker can take from its GPU cache, a multiple of its own block size. */

@@ -5,6 +5,7 @@ import io.kvoy.scoring.fleet.Worker;
 import java.util.function.LongSupplier;
 
 /** Prefixes that workers will hold soon, since we have just routed them there. */
+@SuppressWarnings("DoNotCallSuggester")
 public final class SpeculativePrefixes {
 
   /**
