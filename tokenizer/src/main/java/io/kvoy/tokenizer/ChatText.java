@@ -4,8 +4,9 @@ package io.kvoy.tokenizer;
 import io.kvoy.inference.Prompt;
 
 /**
- * Renders a conversation to the text that the worker would tokenize, special tokens spelled out. One per tokenizer
- * folder; thread-safe; never throws for any conversation. Implemented over the chat template of the folder.
+ * Renders a conversation to the text that the worker would tokenize, special tokens spelled out.
+ * One per tokenizer folder; thread-safe; never throws for any conversation. Implemented over the
+ * chat template of the folder.
  */
 public interface ChatText {
 
@@ -18,7 +19,8 @@ public interface ChatText {
     record Rendered(String text) implements Rendering {}
 
     /**
-     * The template itself refuses this conversation ({@code raise_exception}); the worker answers 400.
+     * The template itself refuses this conversation ({@code raise_exception}); the worker answers
+     * 400.
      *
      * @param message the template's words; may quote the prompt, so never for logs
      */

@@ -10,18 +10,19 @@ import java.util.List;
 import java.util.function.ToIntFunction;
 
 /**
- * The tokenizer of one model folder: chat template, then encoder, with vLLM's choice of special tokens (true for
- * completions, false for chat; vLLM 0.32 {@code entrypoints/openai}). Thread-safe, immutable.
+ * The tokenizer of one model folder: chat template, then encoder, with vLLM's choice of special
+ * tokens (true for completions, false for chat; vLLM 0.32 {@code entrypoints/openai}). Thread-safe,
+ * immutable.
  *
- * <p>Whatever cannot be computed exactly comes back as an estimate with a reason, from this closed list besides those of
- * {@link Prompt.Unreadable}: {@code template_refused}, {@code template_feature}, {@code template_failed}, {@code
- * lone_surrogate}, {@code encoder_failed}.
+ * <p>Whatever cannot be computed exactly comes back as an estimate with a reason, from this closed
+ * list besides those of {@link Prompt.Unreadable}: {@code template_refused}, {@code
+ * template_feature}, {@code template_failed}, {@code lone_surrogate}, {@code encoder_failed}.
  */
 public final class FolderPromptTokenizer implements PromptTokenizer {
 
   /**
-   * Characters per token for estimates: 3.7-4.4 on mixed English and Python text with the tokenizers of Qwen 3, Llama
-   * 3.1, DeepSeek V3, gpt-oss and Gemma 3.
+   * Characters per token for estimates: 3.7-4.4 on mixed English and Python text with the
+   * tokenizers of Qwen 3, Llama 3.1, DeepSeek V3, gpt-oss and Gemma 3.
    */
   static final int CHARS_PER_TOKEN = 4;
 

@@ -8,15 +8,17 @@ import java.lang.ref.Reference;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * The HuggingFace {@code tokenizers} library (0.21, Rust) through DJL's JNI, ids only: token strings, offsets and masks
- * are never built, which saves 7-30 % of the CPU of {@code HuggingFaceTokenizer.encode}.
+ * The HuggingFace {@code tokenizers} library (0.21, Rust) through DJL's JNI, ids only: token
+ * strings, offsets and masks are never built, which saves 7-30 % of the CPU of {@code
+ * HuggingFaceTokenizer.encode}.
  *
- * <p>DJL's own front class truncates at 512 tokens and pads unless told otherwise; here both are switched off on the
- * native object whatever the file says.
+ * <p>DJL's own front class truncates at 512 tokens and pads unless told otherwise; here both are
+ * switched off on the native object whatever the file says.
  *
- * <p>The native object is a raw pointer, so its end is guarded: {@link #close} forbids new encodes and the last running
- * one frees it; without a close it is freed after this object became unreachable. All methods may be called from any
- * thread. At first use DJL copies its library (15 MB) to {@code DJL_CACHE_DIR} or the home folder.
+ * <p>The native object is a raw pointer, so its end is guarded: {@link #close} forbids new encodes
+ * and the last running one frees it; without a close it is freed after this object became
+ * unreachable. All methods may be called from any thread. At first use DJL copies its library (15
+ * MB) to {@code DJL_CACHE_DIR} or the home folder.
  */
 public final class DjlTextEncoder implements TextEncoder, AutoCloseable {
 
@@ -96,19 +98,28 @@ public final class DjlTextEncoder implements TextEncoder, AutoCloseable {
     return narrowed;
   }
 
-  /** Forbids further encodes. Running ones finish; the last of them frees the native memory. Idempotent. */
+  /**
+   * Forbids further encodes. Running ones finish; the last of them frees the native memory.
+   * Idempotent.
+   */
   @Override
   public void close() {
     cleanable.clean();
   }
 
-  /** The native object and the number of encodes inside it. Must not refer to the encoder, or it would never be freed. */
+  /**
+   * The native object and the number of encodes inside it. Must not refer to the encoder, or it
+   * would never be freed.
+   */
   private static final class NativeTokenizer implements Runnable {
     private static final int CLOSED = Integer.MIN_VALUE;
 
     private final long handle;
 
-    /** Encodes running, plus {@link #CLOSED} once closed; {@code CLOSED} alone means that nobody is left. */
+    /**
+     * Encodes running, plus {@link #CLOSED} once closed; {@code CLOSED} alone means that nobody is
+     * left.
+     */
     private final AtomicInteger users = new AtomicInteger();
 
     NativeTokenizer(long handle) {

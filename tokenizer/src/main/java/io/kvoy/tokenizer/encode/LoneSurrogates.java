@@ -2,8 +2,9 @@
 package io.kvoy.tokenizer.encode;
 
 /**
- * Finds and replaces UTF-16 surrogates without a partner. They cannot be written as UTF-8, so no worker can have seen
- * them, and one of them makes the JNI string conversion of DJL garble every other character outside the BMP.
+ * Finds and replaces UTF-16 surrogates without a partner. They cannot be written as UTF-8, so no
+ * worker can have seen them, and one of them makes the JNI string conversion of DJL garble every
+ * other character outside the BMP.
  */
 public final class LoneSurrogates {
 

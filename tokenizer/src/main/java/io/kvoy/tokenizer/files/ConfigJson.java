@@ -13,8 +13,8 @@ import tools.jackson.core.StreamReadConstraints;
 import tools.jackson.core.json.JsonFactory;
 
 /**
- * Jackson streaming parser set up for tokenizer files, and small subtrees of them as {@link Json}. Callers catch {@code
- * JacksonException}.
+ * Jackson streaming parser set up for tokenizer files, and small subtrees of them as {@link Json}.
+ * Callers catch {@code JacksonException}.
  */
 final class ConfigJson {
 
@@ -66,9 +66,7 @@ final class ConfigJson {
 
   private static Json readInteger(JsonParser parser) {
     BigInteger value = parser.getBigIntegerValue();
-    return value.bitLength() < Long.SIZE
-        ? new Json.Int(value.longValue())
-        : new Json.BigInt(value);
+    return value.bitLength() < Long.SIZE ? new Json.Int(value.longValue()) : new Json.BigInt(value);
   }
 
   private static Json.Obj readObject(JsonParser parser) {

@@ -9,8 +9,8 @@ import java.util.Optional;
 import java.util.SequencedMap;
 
 /**
- * What a tokenizer folder says, read once by {@link TokenizerFolderReader}. Large (it holds the whole
- * {@code tokenizer.json}); let go of it once encoder and chat renderer are built.
+ * What a tokenizer folder says, read once by {@link TokenizerFolderReader}. Large (it holds the
+ * whole {@code tokenizer.json}); let go of it once encoder and chat renderer are built.
  */
 public final class TokenizerFolder {
 
@@ -31,8 +31,7 @@ public final class TokenizerFolder {
     this.path = path;
     this.tokenizerJson = tokenizerJson;
     this.addedTokens = List.copyOf(addedTokens);
-    this.specialTokens =
-        Collections.unmodifiableSequencedMap(new LinkedHashMap<>(specialTokens));
+    this.specialTokens = Collections.unmodifiableSequencedMap(new LinkedHashMap<>(specialTokens));
     this.chatTemplates = chatTemplates;
     this.ownChatRenderer = ownChatRenderer;
   }
@@ -53,8 +52,9 @@ public final class TokenizerFolder {
   }
 
   /**
-   * The variables that a template sees by name: {@code bos_token}, {@code eos_token}, {@code pad_token},
-   * {@code unk_token} and whatever else the configuration names; absent when the configuration says null.
+   * The variables that a template sees by name: {@code bos_token}, {@code eos_token}, {@code
+   * pad_token}, {@code unk_token} and whatever else the configuration names; absent when the
+   * configuration says null.
    */
   public SequencedMap<String, String> specialTokens() {
     return specialTokens;
@@ -65,8 +65,8 @@ public final class TokenizerFolder {
   }
 
   /**
-   * Set when vLLM renders this model's conversations by code of its own and ignores the template: the name of that
-   * renderer, such as {@code harmony} or {@code deepseek_v32}.
+   * Set when vLLM renders this model's conversations by code of its own and ignores the template:
+   * the name of that renderer, such as {@code harmony} or {@code deepseek_v32}.
    */
   public Optional<String> ownChatRenderer() {
     return ownChatRenderer;

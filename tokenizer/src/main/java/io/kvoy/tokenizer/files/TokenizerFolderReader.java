@@ -25,7 +25,8 @@ import tools.jackson.core.JsonParser;
 import tools.jackson.core.JsonToken;
 
 /**
- * Reads a tokenizer folder as transformers 5.19 and vLLM 0.32 read it. Only {@code tokenizer.json} must be there.
+ * Reads a tokenizer folder as transformers 5.19 and vLLM 0.32 read it. Only {@code tokenizer.json}
+ * must be there.
  *
  * <p>Called on the loader thread. Opens no file outside the folder, whatever the files say.
  */
@@ -130,7 +131,10 @@ public final class TokenizerFolderReader {
     return token.get(name) instanceof Json.Bool(boolean value) && value;
   }
 
-  /** Every {@code *_token} that is a text, then those of {@code extra_special_tokens} when that is an object. */
+  /**
+   * Every {@code *_token} that is a text, then those of {@code extra_special_tokens} when that is
+   * an object.
+   */
   private SequencedMap<String, String> specialTokens(Json.Obj config) throws Refusal {
     var tokens = new LinkedHashMap<String, String>();
     addTokens(config, tokens);
@@ -242,8 +246,9 @@ public final class TokenizerFolderReader {
   }
 
   /**
-   * vLLM 0.32 {@code config/model.py} (tokenizer_mode by architecture) and {@code renderers/online_renderer.py}
-   * (use_harmony). Without a config.json the four control tokens of the Harmony format tell.
+   * vLLM 0.32 {@code config/model.py} (tokenizer_mode by architecture) and {@code
+   * renderers/online_renderer.py} (use_harmony). Without a config.json the four control tokens of
+   * the Harmony format tell.
    */
   private static Optional<String> ownChatRenderer(
       Json.Obj modelConfig, List<AddedToken> addedTokens) {
