@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.SequencedMap;
+import java.util.SortedSet;
 import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 import tools.jackson.core.JacksonException;
@@ -196,7 +197,7 @@ public final class TokenizerFolderReader {
     return byName;
   }
 
-  private TreeSet<String> additionalTemplateFiles() throws Refusal {
+  private SortedSet<String> additionalTemplateFiles() throws Refusal {
     var names = new TreeSet<String>();
     Path directory = folder.resolve("additional_chat_templates");
     if (!Files.isDirectory(directory)) {
