@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.tokenizer.files;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.nio.file.attribute.FileTime;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * Sizes and times of the files that {@link TokenizerFolderReader} reads, to see a change without
+ * reading them. Follows links, so a remounted Kubernetes volume counts as changed.
+ */
+public record FolderFingerprint(List<FileMark> files) {
+
+  private static final List<String> FILES =
+      List.of(
+          "tokenizer.json",
+          "tokenizer_config.json",
+          "config.json",
+          "special_tokens_map.json",
+          "chat_template.jinja",
+          "chat_template.json",
+          "additional_chat_templates");
+
+  public FolderFingerprint {
+    files = List.copyOf(files);
+  }
+
+  /** One file that is there. */
+  public record FileMark(String name, long bytes, FileTime modified) {}
+
+  /** Looks at the folder; files that cannot be looked at count as absent. */
+  public static FolderFingerprint of(Path folder) {
+    var marks = new ArrayList<FileMark>();
+    for (String name : FILES) {
+      mark(folder, name).ifPresent(marks::add);
+    }
+    return new FolderFingerprint(marks);
+  }
+
+  private static Optional<FileMark> mark(Path folder, String name) {
+    try {
+      var attributes = Files.readAttributes(folder.resolve(name), BasicFileAttributes.class);
+      return Optional.of(new FileMark(name, attributes.size(), attributes.lastModifiedTime()));
+    } catch (IOException _) {
+      return Optional.empty();
+    }
+  }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.tokenizer.files;
+
+import java.nio.file.Path;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Optional;
+import java.util.SequencedMap;
+
+/**
+ * What a tokenizer folder says, read once by {@link TokenizerFolderReader}. Large (it holds the
+ * whole {@code tokenizer.json}); let go of it once encoder and chat renderer are built.
+ */
+public final class TokenizerFolder {
+
+  private final Path path;
+  private final String tokenizerJson;
+  private final List<AddedToken> addedTokens;
+  private final SequencedMap<String, String> specialTokens;
+  private final ChatTemplates chatTemplates;
+  private final Optional<String> ownChatRenderer;
+
+  TokenizerFolder(
+      Path path,
+      String tokenizerJson,
+      List<AddedToken> addedTokens,
+      SequencedMap<String, String> specialTokens,
+      ChatTemplates chatTemplates,
+      Optional<String> ownChatRenderer) {
+    this.path = path;
+    this.tokenizerJson = tokenizerJson;
+    this.addedTokens = List.copyOf(addedTokens);
+    this.specialTokens = Collections.unmodifiableSequencedMap(new LinkedHashMap<>(specialTokens));
+    this.chatTemplates = chatTemplates;
+    this.ownChatRenderer = ownChatRenderer;
+  }
+
+  /** Where it was read. */
+  public Path path() {
+    return path;
+  }
+
+  /** The text of {@code tokenizer.json}. */
+  public String tokenizerJson() {
+    return tokenizerJson;
+  }
+
+  /** {@code added_tokens} in file order. */
+  public List<AddedToken> addedTokens() {
+    return addedTokens;
+  }
+
+  /**
+   * The variables that a template sees by name: {@code bos_token}, {@code eos_token}, {@code
+   * pad_token}, {@code unk_token} and whatever else the configuration names; absent when the
+   * configuration says null.
+   */
+  public SequencedMap<String, String> specialTokens() {
+    return specialTokens;
+  }
+
+  public ChatTemplates chatTemplates() {
+    return chatTemplates;
+  }
+
+  /**
+   * Set when vLLM renders this model's conversations by code of its own and ignores the template:
+   * the name of that renderer, such as {@code harmony} or {@code deepseek_v32}.
+   */
+  public Optional<String> ownChatRenderer() {
+    return ownChatRenderer;
+  }
+}

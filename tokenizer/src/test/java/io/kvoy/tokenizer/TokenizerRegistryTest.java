@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.tokenizer;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.kvoy.inference.Prompt;
+import io.kvoy.tokenizer.TokenizerLoader.Load;
+import io.kvoy.tokenizer.files.FolderProblem;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class TokenizerRegistryTest {
+
+  private static final Prompt PROMPT = new Prompt.Texts(List.of("a"), true);
+  private static final TokenizerRegistry.Timing TIMING =
+      new TokenizerRegistry.Timing(
+          Duration.ofSeconds(1),
+          Duration.ofSeconds(60),
+          Duration.ofMinutes(10),
+          Duration.ofSeconds(30));
+
+  @TempDir Path folder;
+  private Instant now = Instant.parse("2026-11-30T00:00:00Z");
+  private final List<Path> loads = new ArrayList<>();
+  private Load next = loaded(1);
+  private final TokenizerRegistry registry =
+      new TokenizerRegistry(
+          path -> {
+            loads.add(path);
+            return next;
+          },
+          () -> now,
+          TIMING);
+
+  @BeforeEach
+  void writeTokenizer() throws IOException {
+    Files.writeString(folder.resolve("tokenizer.json"), "{}");
+  }
+
+  private static Load loaded(int id) {
+    return new Load.Loaded(_ -> new Tokenization.Estimated(id, "test"), "encoder-" + id);
+  }
+
+  private Load failed(String what) {
+    return new Load.Failed(new FolderProblem(FolderProblem.Kind.ABSENT, folder, what, "bring it"));
+  }
+
+  @Test
+  void anUnknownModelHasNoTokenizer() {
+    assertThat(registry.tokenize("m", PROMPT))
+        .isEqualTo(new Tokenization.Unavailable("no_tokenizer"));
+  }
+
+  @Test
+  void aModelIsLoadingUntilItsTurnThenReady() {
+    registry.update(Map.of("m", folder));
+    assertThat(registry.statuses()).containsEntry("m", new TokenizerStatus.Loading(folder));
+    assertThat(registry.tokenize("m", PROMPT))
+        .isEqualTo(new Tokenization.Unavailable("tokenizer_loading"));
+
+    registry.doWork();
+
+    assertThat(registry.statuses().get("m")).isInstanceOf(TokenizerStatus.Ready.class);
+    assertThat(registry.tokenize("m", PROMPT)).isEqualTo(new Tokenization.Estimated(1, "test"));
+  }
+
+  @Test
+  void modelsThatShareAFolderShareItsTokenizer() {
+    registry.update(Map.of("m", folder, "alias", folder.resolve("../" + folder.getFileName())));
+
+    registry.doWork();
+
+    assertThat(loads).hasSize(1);
+    assertThat(registry.tokenize("alias", PROMPT)).isEqualTo(registry.tokenize("m", PROMPT));
+  }
+
+  @Test
+  void TOK_01_absentFilesAreTriedAgainWithBackOffAndTheModelIsMarked() {
+    next = failed("no tokenizer.json");
+    registry.update(Map.of("m", folder));
+    var pauses = new ArrayList<Long>();
+    for (int i = 0; i < 8; i++) {
+      Duration pause = registry.doWork();
+      pauses.add(pause.toSeconds());
+      now = now.plusSeconds(40);
+      registry.doWork();
+      now = now.plusSeconds(40);
+    }
+
+    assertThat(registry.tokenize("m", PROMPT))
+        .isEqualTo(new Tokenization.Unavailable("tokenizer_failed"));
+    assertThat(registry.statuses().get("m")).isInstanceOf(TokenizerStatus.Failed.class);
+    assertThat(pauses.getFirst()).isEqualTo(1);
+    assertThat(loads.size()).isBetween(8, 14);
+  }
+
+  @Test
+  void TOK_01_pausesDoubleUpToTheLongest() {
+    assertThat(List.of(1, 2, 3, 6, 7, 8, 1000))
+        .extracting(failures -> TIMING.retryAfter(failures).toSeconds())
+        .containsExactly(1L, 2L, 4L, 32L, 60L, 60L, 60L);
+  }
+
+  @Test
+  void aLaterTryThatGoesWellMakesTheModelReady() {
+    next = failed("no tokenizer.json");
+    registry.update(Map.of("m", folder));
+    registry.doWork();
+    next = loaded(2);
+
+    registry.doWork();
+    assertThat(loads).as("not before its time").hasSize(1);
+    now = now.plusSeconds(1);
+    registry.doWork();
+
+    assertThat(registry.tokenize("m", PROMPT)).isEqualTo(new Tokenization.Estimated(2, "test"));
+  }
+
+  @Test
+  void changedFilesAreLoadedAgainAndUnchangedOnesAreNot() throws IOException {
+    registry.update(Map.of("m", folder));
+    registry.doWork();
+    now = now.plusSeconds(30);
+    registry.doWork();
+    assertThat(loads).hasSize(1);
+
+    Files.writeString(folder.resolve("chat_template.jinja"), "x");
+    next = loaded(2);
+    now = now.plusSeconds(30);
+    registry.doWork();
+
+    assertThat(registry.tokenize("m", PROMPT)).isEqualTo(new Tokenization.Estimated(2, "test"));
+  }
+
+  @Test
+  void aChangeThatCannotBeLoadedLeavesTheEarlierTokenizerAndSaysSo() throws IOException {
+    registry.update(Map.of("m", folder));
+    registry.doWork();
+    Files.writeString(folder.resolve("tokenizer.json"), "{ half");
+    next = failed("half a file");
+    now = now.plusSeconds(30);
+
+    registry.doWork();
+
+    assertThat(registry.tokenize("m", PROMPT)).isEqualTo(new Tokenization.Estimated(1, "test"));
+    assertThat(registry.statuses().get("m"))
+        .isInstanceOfSatisfying(
+            TokenizerStatus.Ready.class, ready -> assertThat(ready.lastProblem()).isPresent());
+  }
+
+  @Test
+  void updatesKeepTokenizersOfFoldersThatStay() {
+    registry.update(Map.of("m", folder));
+    registry.doWork();
+
+    registry.update(Map.of("other", folder));
+    registry.doWork();
+
+    assertThat(loads).hasSize(1);
+    assertThat(registry.tokenize("other", PROMPT)).isEqualTo(new Tokenization.Estimated(1, "test"));
+    assertThat(registry.tokenize("m", PROMPT))
+        .isEqualTo(new Tokenization.Unavailable("no_tokenizer"));
+  }
+
+  @Test
+  void TOK_05_aMismatchWithTheWorkerStopsIdsUntilItIsTakenBack() {
+    registry.update(Map.of("m", folder));
+    registry.doWork();
+
+    registry.setMatchesWorker("m", false);
+    assertThat(registry.tokenize("m", PROMPT))
+        .isEqualTo(new Tokenization.Unavailable("tokenizer_mismatch"));
+    assertThat(registry.statuses()).containsEntry("m", new TokenizerStatus.Mismatch(folder));
+
+    registry.setMatchesWorker("m", true);
+    assertThat(registry.tokenize("m", PROMPT)).isEqualTo(new Tokenization.Estimated(1, "test"));
+  }
+
+  @Test
+  void aLoaderThatThrowsFailsOneFolderOnly() {
+    var throwing =
+        new TokenizerRegistry(
+            path -> {
+              if (path.endsWith("bad")) {
+                throw new IllegalStateException("bug");
+              }
+              return loaded(1);
+            },
+            () -> now,
+            TIMING);
+    throwing.update(Map.of("m", folder, "n", folder.resolve("bad")));
+
+    throwing.doWork();
+
+    assertThat(throwing.tokenize("m", PROMPT)).isEqualTo(new Tokenization.Estimated(1, "test"));
+    assertThat(throwing.statuses().get("n"))
+        .isInstanceOfSatisfying(
+            TokenizerStatus.Failed.class,
+            status -> assertThat(status.problem().what()).contains("IllegalStateException"));
+  }
+
+  @Test
+  void theLoaderThreadPicksUpAnUpdateAtOnce() throws InterruptedException {
+    var loadedOnce = new CountDownLatch(1);
+    try (var background =
+        new TokenizerRegistry(
+            _ -> {
+              loadedOnce.countDown();
+              return loaded(1);
+            },
+            () -> now,
+            TIMING)) {
+      background.start();
+      background.update(Map.of("m", folder));
+
+      assertThat(loadedOnce.await(20, TimeUnit.SECONDS)).isTrue();
+    }
+  }
+}
