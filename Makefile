@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+# Start with: make help
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+# Maven uses the cores itself; two targets of this file at once would build the same folders.
+.NOTPARALLEL:
+
+KVOY_LOCAL ?= $(CURDIR)/.local
+export KVOY_LOCAL
+
+# What stands behind the demo's workers: sim (simulated) or vllm (real vLLM on this machine's CPU).
+WORKERS ?= sim
+# Passed on to the demo as they are.
+ARGS ?=
+
+MVN := tools/mvn.sh
+NOT_THERE = @echo "make $@: not there yet, see README" >&2; exit 2
+
+##@ Use
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-zA-Z0-9_-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@printf '\nVariables: WORKERS=sim|vllm and ARGS="..." for run; KVOY_LOCAL=folder for what tools fetches (default .local)\n'
+
+.PHONY: build
+build: ## Build everything without testing; leaves bin/kvoy-server and bin/kvoyctl ready to start
+	$(MVN) package -DskipTests
+
+.PHONY: run
+run: tools build ## Show it working: Envoy, Kvoy and workers on this machine (WORKERS=sim or vllm)
+ifeq ($(WORKERS),vllm)
+	tools/fetch-vllm.sh
+	$(KVOY_LOCAL)/vllm-venv/bin/python tools/make-tiny-model.py
+endif
+	tools/launch.sh e2e io.kvoy.e2e.demo.Demo "" --workers $(WORKERS) $(ARGS)
+
+##@ Test
+
+.PHONY: test
+test: tools ## Unit and integration tests, with a real Envoy and real tokenizers
+	$(MVN) verify
+
+.PHONY: e2e-vllm
+e2e-vllm: tools-vllm ## End-to-end tests on real vLLM workers (Linux, about 6 GB, minutes)
+	$(MVN) verify -Pvllm -pl e2e -am \
+	  -Dtest='*VllmIT' -Dsurefire.failIfNoSpecifiedTests=false \
+	  -Dit.test='*VllmIT' -Dfailsafe.failIfNoSpecifiedTests=false
+
+.PHONY: e2e-k8s
+e2e-k8s: ## End-to-end tests on a real Kubernetes API server
+	$(NOT_THERE)
+
+.PHONY: fuzz
+fuzz: ## Fuzz every parser that reads strangers' bytes; each target for the time it declares
+	@if ! ls */src/test/java/io/kvoy/*/*FuzzTest.java */src/test/java/io/kvoy/*/*/*FuzzTest.java 2>/dev/null | grep -q .; then \
+	  echo "make fuzz: not there yet, see README" >&2; exit 2; fi
+	JAZZER_FUZZ=1 $(MVN) test -Dfuzz.exclude=none -Dtest='*FuzzTest' -Dsurefire.failIfNoSpecifiedTests=false
+
+##@ Measure
+
+.PHONY: lab
+lab: ## Compare routing policies on one simulated fleet
+	$(NOT_THERE)
+
+.PHONY: bench
+bench: ## Microbenchmarks and overhead
+	$(NOT_THERE)
+
+##@ Work on it
+
+.PHONY: format
+format: ## Format all Java sources
+	$(MVN) spotless:apply
+
+.PHONY: docs
+docs: tools ## Regenerate the checked-in generated files; git diff shows what changed
+	$(MVN) test -pl envoy-config -am -Dkvoy.regenerate=true \
+	  -Dtest='*GoldenTest' -Dsurefire.failIfNoSpecifiedTests=false
+
+.PHONY: tools
+tools: ## Fetch what tests and demo need: Envoy, tokenizers
+	@tools/fetch-envoy.sh
+	@tools/fetch-tokenizers.sh
+
+.PHONY: tools-vllm
+tools-vllm: tools ## Fetch vLLM for CPUs too, and make the tiny model
+	@tools/fetch-vllm.sh
+	@$(KVOY_LOCAL)/vllm-venv/bin/python tools/make-tiny-model.py
+
+.PHONY: clean
+clean: ## Remove what was built; what tools fetched stays in KVOY_LOCAL
+	$(MVN) clean

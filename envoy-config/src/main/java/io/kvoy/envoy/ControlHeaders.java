@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.envoy;
+
+import java.util.List;
+
+/**
+ * Request headers that speak to the gateway's own parts, so a client that sends them must not be
+ * believed.
+ *
+ * <p>The proxy removes them before the ext_proc filter; what Kvoy or the proxy sets later stays.
+ * Names are those of the endpoint picker protocol (proposal 004 of the Gateway API Inference
+ * Extension 1.6) and of the llm-d router 0.9.
+ */
+public final class ControlHeaders {
+  /** Header and metadata key with the endpoint the request must go to. */
+  public static final String DESTINATION_ENDPOINT = "x-gateway-destination-endpoint";
+
+  /** Metadata key with the endpoint that served. */
+  public static final String DESTINATION_ENDPOINT_SERVED = "x-gateway-destination-endpoint-served";
+
+  /** Metadata namespace of both. */
+  public static final String METADATA_NAMESPACE = "envoy.lb";
+
+  /** Metadata namespace in which a gateway restricts the candidates. */
+  public static final String SUBSET_NAMESPACE = "envoy.lb.subset_hint";
+
+  /**
+   * Headers that steer where a request, or a connection that a worker opens for it, goes. A client
+   * that could set one could reach any address the proxy or a worker reaches, past every policy.
+   */
+  public static final List<String> STEERING =
+      List.of(
+          DESTINATION_ENDPOINT,
+          DESTINATION_ENDPOINT_SERVED,
+          "x-gateway-destination-endpoint-subset",
+          "x-gateway-destination-endpoint-scores",
+          "x-prefiller-host-port",
+          "x-encoder-hosts-ports",
+          "x-data-parallel-host-port",
+          "x-kv-cache-source-host-port");
+
+  /**
+   * Headers that say who asks or which model is meant. True only when something in front that has
+   * checked the caller wrote them; see {@link EnvoyBootstrap#trustIdentityHeaders}.
+   */
+  public static final List<String> IDENTITY =
+      List.of(
+          "x-llm-d-inference-fairness-id",
+          "x-gateway-inference-fairness-id",
+          "x-llm-d-model-name-rewrite",
+          "x-gateway-model-name-rewrite");
+
+  private ControlHeaders() {}
+}

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Starts the main class of a built module: tools/launch.sh MODULE MAIN_CLASS JVM_FLAGS [ARGUMENT]...
+# JVM_FLAGS is one word with spaces in it, possibly empty. Needs what `make build` left in
+# MODULE/target and a Java runtime; no Maven, no network. KVOY_JAVA_OPTS is added last and so wins.
+set -euo pipefail
+repo="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
+module="$1" main_class="$2" flags="$3"
+shift 3
+
+jar=
+for candidate in "$repo/$module/target/kvoy-$module-"*.jar; do
+  case "$candidate" in
+    *-tests.jar | *-sources.jar | *-javadoc.jar | *'*.jar') ;;
+    *) jar="$candidate" ;;
+  esac
+done
+if [ -z "$jar" ] || [ ! -d "$repo/$module/target/lib" ]; then
+  echo "kvoy: $module is not built (looked for $module/target/kvoy-$module-*.jar and $module/target/lib). Run: make build" >&2
+  exit 1
+fi
+
+# JDK 25 would print a warning for each: native access (tokenizers, Netty), Unsafe (Netty, MessagePack).
+quiet="--enable-native-access=ALL-UNNAMED --sun-misc-unsafe-memory-access=allow"
+java_home="$("$repo/tools/java-home.sh" --runtime)"
+# shellcheck disable=SC2086 # flags are lists
+exec "$java_home/bin/java" $quiet $flags ${KVOY_JAVA_OPTS:-} -cp "$jar:$repo/$module/target/lib/*" "$main_class" "$@"
