@@ -84,6 +84,22 @@ class EnvoyProcessIT {
   }
 
   @Test
+  void requestLargerThanTheRetryBufferPassesEachDoor() throws Exception {
+    EnvoyBootstrap bootstrap = bootstrap(List.of(echoWorker("a"), echoWorker("b")));
+    String images = "x".repeat(20 << 20);
+    try (EnvoyProcess envoy = EnvoyProcess.start(LocalTools.find(), bootstrap)) {
+      for (Endpoint door : List.of(bootstrap.listen(), bootstrap.plainListen().orElseThrow())) {
+        for (int i = 0; i < 4; i++) {
+          HttpResponse<String> answer = post(door, images);
+
+          assertThat(answer.statusCode()).as(envoy.logTail()).isEqualTo(200);
+          assertThat(answer.body()).endsWith(":" + (20 << 20));
+        }
+      }
+    }
+  }
+
+  @Test
   void clientCannotNameTheEndpointEvenWhileKvoyIsDown() throws Exception {
     Endpoint forced = echoWorker("b");
     EnvoyBootstrap bootstrap = bootstrap(List.of(echoWorker("a"), forced));
