@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.inference.json;
 
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import io.kvoy.inference.Json;
 import io.kvoy.inference.json.JsonRead.Document;
 import io.kvoy.inference.json.JsonRead.Failure;
@@ -10,18 +13,6 @@ import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
-import org.jspecify.annotations.Nullable;
-import tools.jackson.core.JacksonException;
-import tools.jackson.core.JsonParser;
-import tools.jackson.core.JsonToken;
-import tools.jackson.core.ObjectReadContext;
-import tools.jackson.core.StreamReadConstraints;
-import tools.jackson.core.StreamReadFeature;
-import tools.jackson.core.TokenStreamFactory;
-import tools.jackson.core.TokenStreamLocation;
-import tools.jackson.core.exc.StreamConstraintsException;
-import tools.jackson.core.json.JsonFactory;
-import tools.jackson.core.json.JsonReadFeature;
 
 /**
  * Reads a JSON document of bytes into a {@link Json} tree with the meaning that Python's {@code
@@ -33,31 +24,18 @@ import tools.jackson.core.json.JsonReadFeature;
  * surrogates may stand alone. Anything after the value but whitespace is an error. UTF-16 and
  * UTF-32, which Python detects, are reported as {@link Reason#NOT_UTF8}, not read.
  *
+ * <p>Written by hand because no library reads these rules: Jackson 3.3 refuses lone surrogates in
+ * keys and encoded ones anywhere, takes {@code INF}, and knows byte offsets on one of its two paths
+ * only. A text without escapes, nearly every prompt, costs one scan and one copy.
+ *
  * <p>Never throws for bad input, and a failure carries an offset and a reason, never text of the
  * body. Immutable; called on any thread.
  */
 public final class JsonReader {
   private final JsonLimits limits;
-  private final TokenStreamFactory factory;
 
   public JsonReader(JsonLimits limits) {
     this.limits = limits;
-    this.factory =
-        JsonFactory.builder()
-            .enable(JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS)
-            // Keys are the caller's choice: neither interned nor kept in a shared symbol table.
-            .disable(TokenStreamFactory.Feature.INTERN_PROPERTY_NAMES)
-            .disable(TokenStreamFactory.Feature.CANONICALIZE_PROPERTY_NAMES)
-            .disable(StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION)
-            .streamReadConstraints(
-                StreamReadConstraints.builder()
-                    // Own counters refuse first and know the reason; these are the net below.
-                    .maxNestingDepth(limits.maxDepth() + 1)
-                    .maxStringLength(limits.maxStringChars())
-                    .maxNameLength(limits.maxStringChars())
-                    .maxNumberLength(limits.maxNumberChars())
-                    .build())
-            .build();
   }
 
   /** Reads the whole document. */
@@ -72,14 +50,15 @@ public final class JsonReader {
     if (scan.errorOffset() >= 0) {
       return new Failure(Reason.ENCODING, scan.errorOffset());
     }
-    int start = hasByteOrderMark(body) ? 3 : 0;
-    try (JsonParser parser =
-        factory.createParser(ObjectReadContext.empty(), body, start, body.length - start)) {
-      return new Reading(parser, body, start, scan.mayHoldSurrogates(), limits).document();
+    try {
+      return new Reading(body, hasByteOrderMark(body) ? 3 : 0, scan.hasSurrogates(), limits)
+          .document();
+    } catch (Refused refused) {
+      return new Failure(refused.reason, refused.byteOffset);
     }
   }
 
-  /** {@code json.detect_encoding}: a UTF-16/32 mark, or a zero byte among the first four. */
+  /** {@code json.detect_encoding}: a UTF-16/32 mark, or a zero byte among the first two. */
   private static boolean looksLikeWideUnicode(byte[] body) {
     if (body.length < 2) {
       return false;
@@ -97,191 +76,353 @@ public final class JsonReader {
         && (body[2] & 0xFF) == 0xBF;
   }
 
-  /** State of one reading; lives on one thread's stack. */
+  /**
+   * State of one reading; lives on one thread's stack. Every read of {@code body} is checked
+   * against its length.
+   */
   private static final class Reading {
-    private final JsonParser parser;
     private final byte[] body;
-    private final int start;
-    private final boolean lookForSurrogates;
+    private final boolean hasEncodedSurrogates;
     private final JsonLimits limits;
     private final List<Member> members = new ArrayList<>();
     private boolean loneSurrogate;
+    private int at;
     private int depth;
     private int elements;
 
-    Reading(
-        JsonParser parser, byte[] body, int start, boolean lookForSurrogates, JsonLimits limits) {
-      this.parser = parser;
+    Reading(byte[] body, int start, boolean hasEncodedSurrogates, JsonLimits limits) {
       this.body = body;
-      this.start = start;
-      this.lookForSurrogates = lookForSurrogates;
+      this.at = start;
+      this.hasEncodedSurrogates = hasEncodedSurrogates;
+      this.loneSurrogate = hasEncodedSurrogates;
       this.limits = limits;
     }
 
-    JsonRead document() {
-      try {
-        JsonToken first = parser.nextToken();
-        if (first == null) {
-          return new Failure(Reason.EMPTY, body.length);
-        }
-        Json value = first == JsonToken.START_OBJECT ? topLevelObject() : value(first);
-        if (parser.nextToken() != null) {
-          return new Failure(Reason.SYNTAX, tokenStart());
-        }
-        return new Document(value, members, loneSurrogate);
-      } catch (Refused refused) {
-        return new Failure(refused.reason, refused.byteOffset);
-      } catch (StreamConstraintsException e) {
-        return new Failure(constraintOf(parser.currentToken()), offsetOf(e));
-      } catch (JacksonException e) {
-        return new Failure(Reason.SYNTAX, offsetOf(e));
+    Document document() {
+      skipSpace();
+      if (at == body.length) {
+        throw new Refused(Reason.EMPTY, at);
       }
+      Json value = value();
+      skipSpace();
+      if (at < body.length) {
+        throw syntax(at);
+      }
+      return new Document(value, members, loneSurrogate);
     }
 
-    private Json value(JsonToken token) {
+    private Json value() {
       count();
-      return switch (token) {
-        case START_OBJECT -> object();
-        case START_ARRAY -> array();
-        case VALUE_STRING -> new Json.Str(string());
-        case VALUE_NUMBER_INT -> integer();
-        case VALUE_NUMBER_FLOAT -> real();
-        case VALUE_TRUE -> new Json.Bool(true);
-        case VALUE_FALSE -> new Json.Bool(false);
-        case VALUE_NULL -> Json.Null.NULL;
-        case END_ARRAY, END_OBJECT, PROPERTY_NAME, NOT_AVAILABLE, VALUE_EMBEDDED_OBJECT ->
-            throw new IllegalStateException("no value starts with " + token);
+      return switch (peek()) {
+        case '{' -> object();
+        case '[' -> array();
+        case '"' -> new Json.Str(string());
+        case 't' -> literal("true", new Json.Bool(true));
+        case 'f' -> literal("false", new Json.Bool(false));
+        case 'n' -> literal("null", Json.Null.NULL);
+        case 'N' -> literal("NaN", new Json.Real(Double.NaN));
+        case 'I' -> literal("Infinity", new Json.Real(Double.POSITIVE_INFINITY));
+        case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9' -> number();
+        default -> throw syntax(at);
       };
-    }
-
-    private Json topLevelObject() {
-      count();
-      enter();
-      LinkedHashMap<String, Json> fields = new LinkedHashMap<>();
-      while (next() != JsonToken.END_OBJECT) {
-        count();
-        int keyStart = tokenStart();
-        String key = string();
-        int keyEnd = position();
-        JsonToken token = next();
-        int valueStart = tokenStart();
-        fields.put(key, value(token));
-        members.add(new Member(key, keyStart, keyEnd, valueStart, position()));
-      }
-      depth--;
-      return new Json.Obj(fields);
     }
 
     private Json object() {
       enter();
+      boolean topLevel = depth == 1;
       LinkedHashMap<String, Json> fields = new LinkedHashMap<>();
-      while (next() != JsonToken.END_OBJECT) {
-        count();
-        String key = string();
-        fields.put(key, value(next()));
+      at++;
+      skipSpace();
+      if (peek() == '}') {
+        return leave(new Json.Obj(fields));
       }
-      depth--;
-      return new Json.Obj(fields);
+      while (true) {
+        if (peek() != '"') {
+          throw syntax(at);
+        }
+        count();
+        int keyStart = at;
+        String key = string();
+        int keyEnd = at;
+        skipSpace();
+        if (peek() != ':') {
+          throw syntax(at);
+        }
+        at++;
+        skipSpace();
+        int valueStart = at;
+        fields.put(key, value());
+        if (topLevel) {
+          members.add(new Member(key, keyStart, keyEnd, valueStart, at));
+        }
+        skipSpace();
+        if (peek() == '}') {
+          return leave(new Json.Obj(fields));
+        }
+        comma();
+      }
     }
 
     private Json array() {
       enter();
       List<Json> items = new ArrayList<>();
-      for (JsonToken token = next(); token != JsonToken.END_ARRAY; token = next()) {
-        items.add(value(token));
+      at++;
+      skipSpace();
+      if (peek() == ']') {
+        return leave(new Json.Arr(items));
       }
-      depth--;
-      return new Json.Arr(items);
+      while (true) {
+        items.add(value());
+        skipSpace();
+        if (peek() == ']') {
+          return leave(new Json.Arr(items));
+        }
+        comma();
+      }
     }
 
-    private Json integer() {
-      int length = parser.getStringLength();
-      if (length <= 18) {
-        return new Json.Int(parser.getLongValue());
+    private void enter() {
+      if (++depth > limits.maxDepth()) {
+        throw new Refused(Reason.TOO_DEEP, at);
       }
-      if (length > JsonLimits.PYTHON_MAX_INT_DIGITS + 1) {
-        throw new Refused(Reason.NUMBER_TOO_LONG, tokenStart());
+    }
+
+    private Json leave(Json container) {
+      at++;
+      depth--;
+      return container;
+    }
+
+    private void comma() {
+      if (peek() != ',') {
+        throw syntax(at);
       }
-      BigInteger value = new BigInteger(parser.getString());
+      at++;
+      skipSpace();
+    }
+
+    private Json literal(String word, Json value) {
+      for (int i = 0; i < word.length(); i++) {
+        if (at + i >= body.length || body[at + i] != word.charAt(i)) {
+          throw syntax(Math.min(at + i, body.length));
+        }
+      }
+      at += word.length();
+      return value;
+    }
+
+    private Json number() {
+      int start = at;
+      boolean negative = body[at] == '-';
+      if (negative) {
+        at++;
+        if (peek() == 'I') {
+          return literal("Infinity", new Json.Real(Double.NEGATIVE_INFINITY));
+        }
+      }
+      int digitsStart = at;
+      if (peek() == '0') {
+        at++;
+      } else {
+        digits();
+      }
+      int digitsEnd = at;
+      boolean real = false;
+      if (at < body.length && body[at] == '.') {
+        at++;
+        digits();
+        real = true;
+      }
+      if (at < body.length && (body[at] | 0x20) == 'e') {
+        at++;
+        if (at < body.length && (body[at] == '+' || body[at] == '-')) {
+          at++;
+        }
+        digits();
+        real = true;
+      }
+      if (at - start > limits.maxNumberChars()) {
+        throw new Refused(Reason.NUMBER_TOO_LONG, start);
+      }
+      if (real) {
+        return new Json.Real(Double.parseDouble(ascii(start, at)));
+      }
+      return integer(start, digitsStart, digitsEnd, negative);
+    }
+
+    private Json integer(int start, int digitsStart, int digitsEnd, boolean negative) {
+      int digits = digitsEnd - digitsStart;
+      if (digits <= 18) {
+        long value = 0;
+        for (int i = digitsStart; i < digitsEnd; i++) {
+          value = value * 10 + (body[i] - '0');
+        }
+        return new Json.Int(negative ? -value : value);
+      }
+      if (digits > JsonLimits.PYTHON_MAX_INT_DIGITS) {
+        throw new Refused(Reason.NUMBER_TOO_LONG, start);
+      }
+      BigInteger value = new BigInteger(ascii(start, digitsEnd));
       return value.bitLength() < Long.SIZE
           ? new Json.Int(value.longValue())
           : new Json.BigInt(value);
     }
 
-    private Json real() {
-      String text = parser.getString();
-      char first = text.charAt(0);
-      if (first == '-' ? text.charAt(1) <= '9' : first <= '9') {
-        return new Json.Real(Double.parseDouble(text));
+    /** One digit or more. */
+    private void digits() {
+      int start = at;
+      while (at < body.length && body[at] >= '0' && body[at] <= '9') {
+        at++;
       }
-      // Jackson knows more names than Python does.
-      return switch (text) {
-        case "NaN" -> new Json.Real(Double.NaN);
-        case "Infinity" -> new Json.Real(Double.POSITIVE_INFINITY);
-        case "-Infinity" -> new Json.Real(Double.NEGATIVE_INFINITY);
-        default -> throw new Refused(Reason.SYNTAX, tokenStart());
-      };
+      if (at == start) {
+        throw syntax(at);
+      }
     }
 
     private String string() {
-      String text = parser.getString();
-      if (text.length() > limits.maxStringChars()) {
-        throw new Refused(Reason.STRING_TOO_LONG, tokenStart());
+      int start = ++at;
+      int seen = 0;
+      int i = start;
+      while (i < body.length) {
+        byte b = body[i];
+        if (b == '"') {
+          at = i + 1;
+          return bounded(text(start, i, seen), start);
+        }
+        if (b == '\\') {
+          at = i;
+          return bounded(escapedString(start, seen), start);
+        }
+        if (b >= 0 && b < 0x20) {
+          throw syntax(i);
+        }
+        seen |= b;
+        i++;
       }
-      if (lookForSurrogates && !loneSurrogate) {
-        loneSurrogate = LoneSurrogates.in(text);
+      throw syntax(body.length);
+    }
+
+    /**
+     * A string from its first escape on; {@code at} is there, {@code start} behind the opening
+     * quote.
+     */
+    private String escapedString(int start, int seenBefore) {
+      StringBuilder out = new StringBuilder(Math.max(64, 2 * (at - start)));
+      int runStart = start;
+      int seen = seenBefore;
+      boolean surrogateEscape = false;
+      while (at < body.length) {
+        byte b = body[at];
+        if (b == '"') {
+          out.append(text(runStart, at, seen));
+          at++;
+          String value = out.toString();
+          if (surrogateEscape && !loneSurrogate) {
+            loneSurrogate = LoneSurrogates.in(value);
+          }
+          return value;
+        }
+        if (b == '\\') {
+          out.append(text(runStart, at, seen));
+          char c = escape();
+          surrogateEscape |= Character.isSurrogate(c);
+          out.append(c);
+          runStart = at;
+          seen = 0;
+        } else if (b >= 0 && b < 0x20) {
+          throw syntax(at);
+        } else {
+          seen |= b;
+          at++;
+        }
+      }
+      throw syntax(body.length);
+    }
+
+    private char escape() {
+      at++;
+      int kind = peek();
+      at++;
+      return switch (kind) {
+        case '"' -> '"';
+        case '\\' -> '\\';
+        case '/' -> '/';
+        case 'b' -> '\b';
+        case 'f' -> '\f';
+        case 'n' -> '\n';
+        case 'r' -> '\r';
+        case 't' -> '\t';
+        case 'u' -> {
+          int value = 0;
+          for (int i = 0; i < 4; i++) {
+            int digit = Character.digit((char) peek(), 16);
+            if (digit < 0) {
+              throw syntax(at);
+            }
+            value = value << 4 | digit;
+            at++;
+          }
+          yield (char) value;
+        }
+        default -> throw syntax(at - 1);
+      };
+    }
+
+    /**
+     * The text of these bytes, which hold no escape.
+     *
+     * @param seen all bytes or-ed together: negative when one of them is outside ASCII
+     */
+    private String text(int from, int to, int seen) {
+      if (seen >= 0) {
+        return ascii(from, to);
+      }
+      return hasEncodedSurrogates
+          ? SurrogatePass.decode(body, from, to)
+          : new String(body, from, to - from, UTF_8);
+    }
+
+    private String ascii(int from, int to) {
+      return new String(body, from, to - from, ISO_8859_1);
+    }
+
+    private String bounded(String text, int start) {
+      if (text.length() > limits.maxStringChars()) {
+        throw new Refused(Reason.STRING_TOO_LONG, start - 1L);
       }
       return text;
     }
 
-    private JsonToken next() {
-      JsonToken token = parser.nextToken();
-      if (token == null) {
-        throw new Refused(Reason.SYNTAX, body.length);
+    private void skipSpace() {
+      while (at < body.length) {
+        byte b = body[at];
+        if (b != ' ' && b != '\n' && b != '\r' && b != '\t') {
+          return;
+        }
+        at++;
       }
-      return token;
     }
 
-    private void enter() {
-      if (++depth > limits.maxDepth()) {
-        throw new Refused(Reason.TOO_DEEP, tokenStart());
+    /** The byte here; the end of the body is a syntax error. */
+    private int peek() {
+      if (at >= body.length) {
+        throw syntax(body.length);
       }
+      return body[at];
     }
 
     private void count() {
       if (++elements > limits.maxElements()) {
-        throw new Refused(Reason.TOO_MANY_ELEMENTS, tokenStart());
+        throw new Refused(Reason.TOO_MANY_ELEMENTS, at);
       }
     }
 
-    private int tokenStart() {
-      return start + (int) parser.currentTokenLocation().getByteOffset();
-    }
-
-    private int position() {
-      return start + (int) parser.currentLocation().getByteOffset();
-    }
-
-    private long offsetOf(JacksonException e) {
-      TokenStreamLocation location = e.getLocation();
-      long offset = location == null ? -1 : location.getByteOffset();
-      return offset < 0 ? body.length : Math.min(start + offset, body.length);
-    }
-
-    private static Reason constraintOf(@Nullable JsonToken token) {
-      if (token == JsonToken.VALUE_NUMBER_INT || token == JsonToken.VALUE_NUMBER_FLOAT) {
-        return Reason.NUMBER_TOO_LONG;
-      }
-      return token == JsonToken.START_ARRAY || token == JsonToken.START_OBJECT
-          ? Reason.TOO_DEEP
-          : Reason.STRING_TOO_LONG;
+    private static Refused syntax(int offset) {
+      return new Refused(Reason.SYNTAX, offset);
     }
   }
 
-  /**
-   * Leaves the recursion when a bound is crossed; never leaves this class, and so needs no stack
-   * trace.
-   */
+  /** Leaves the recursion; never leaves this class, and so needs no stack trace. */
   private static final class Refused extends RuntimeException {
     private static final long serialVersionUID = 1L;
     private final Reason reason;

@@ -3,27 +3,23 @@ package io.kvoy.inference.json;
 
 /**
  * One pass over a body's bytes before it is parsed: is it the UTF-8 that Python's {@code
- * json.loads} takes, and can a lone surrogate be in it at all?
+ * json.loads} takes?
  *
  * <p>Python decodes with {@code surrogatepass} ({@code json/__init__.py}), so surrogates encoded as
  * three bytes are accepted; overlong forms and code points above U+10FFFF are not.
  *
  * @param errorOffset offset of the first byte that is no UTF-8, -1 when all is well
- * @param mayHoldSurrogates whether a surrogate is written in it, escaped or as bytes; only then
- *     strings need a look
+ * @param hasSurrogates whether a surrogate is encoded in it; in Python such a one always stands
+ *     alone
  */
-record Utf8Scan(int errorOffset, boolean mayHoldSurrogates) {
+record Utf8Scan(int errorOffset, boolean hasSurrogates) {
 
   static Utf8Scan of(byte[] body) {
     boolean surrogates = false;
     int length = body.length;
     int i = 0;
     while (i < length) {
-      int b = body[i];
-      if (b >= 0) {
-        if (b == '\\' && i + 2 < length && body[i + 1] == 'u' && (body[i + 2] | 0x20) == 'd') {
-          surrogates = true;
-        }
+      if (body[i] >= 0) {
         i++;
         continue;
       }
@@ -31,7 +27,7 @@ record Utf8Scan(int errorOffset, boolean mayHoldSurrogates) {
       if (size == 0) {
         return new Utf8Scan(i, surrogates);
       }
-      surrogates |= size == 3 && (b & 0xFF) == 0xED && (body[i + 1] & 0xFF) >= 0xA0;
+      surrogates |= size == 3 && (body[i] & 0xFF) == 0xED && (body[i + 1] & 0xFF) >= 0xA0;
       i += size;
     }
     return new Utf8Scan(-1, surrogates);
