@@ -289,9 +289,13 @@ final class Binder {
           "environment variables are not put in; write the value itself");
       return null;
     }
-    T value = leaf.notation().accepts(scalar) ? leaf.parse().apply(scalar.text()) : null;
-    if (value == null || (plainText && !setting.form().accepts(scalar.text()))) {
-      String advice = leaf.notation().accepts(scalar) ? "" : adviceFor(leaf.notation(), scalar);
+    T value = leaf.parse().apply(scalar.text());
+    boolean isWellFormed = value != null && (!plainText || setting.form().accepts(scalar.text()));
+    if (value == null || !isWellFormed || !leaf.notation().accepts(scalar)) {
+      String advice =
+          scalar.isNull()
+              ? "remove the key to get the default"
+              : isWellFormed ? adviceFor(leaf.notation()) : "";
       wrongType(expected, scalar, at, advice);
       return null;
     }
@@ -331,15 +335,11 @@ final class Binder {
         Kind.WRONG_TYPE, "expected " + expected + ", saw " + node.seen(), at.text(), node, advice);
   }
 
-  /** How to make YAML read the scalar as what was meant. */
-  private static String adviceFor(Notation notation, YamlNode.Scalar scalar) {
-    if (scalar.isNull()) {
-      return "remove the key to get the default";
-    }
+  /** How to make YAML read a well-formed value as what was meant. */
+  private static String adviceFor(Notation notation) {
     return switch (notation) {
-      case TEXT ->
-          scalar.isNumber() || scalar.isBoolean() ? "if it is meant as text, quote it" : "";
-      case NUMBER, BOOLEAN -> scalar.plain() ? "" : "remove the quotes";
+      case TEXT -> "if it is meant as text, quote it";
+      case NUMBER, BOOLEAN -> "remove the quotes";
       case TEXT_OR_NUMBER -> "";
     };
   }

@@ -228,7 +228,9 @@ final class ConfigRules {
       return;
     }
     String endpoint = events.endpoint().get();
-    checkRange(endpoint, events, at, endpointPlace);
+    if (!hasPortPerRank(endpoint, events, at, endpointPlace)) {
+      return;
+    }
     if (!events.bind() && endpoint.startsWith("tcp://*")) {
       conflict(
           "'*' in '" + endpoint + "' is where the worker binds",
@@ -239,8 +241,7 @@ final class ConfigRules {
     if (events.replayEndpoint().isPresent()) {
       String replay = events.replayEndpoint().get();
       YamlNode replayPlace = binder.placeOf(at.field("replayEndpoint"), here);
-      checkRange(replay, events, at, replayPlace);
-      if (replay.startsWith("tcp://*")) {
+      if (hasPortPerRank(replay, events, at, replayPlace) && replay.startsWith("tcp://*")) {
         conflict(
             "'*' in '" + replay + "' is where the worker binds",
             at,
@@ -264,7 +265,8 @@ final class ConfigRules {
   }
 
   /** Every rank needs a port of its own. */
-  private void checkRange(String endpoint, KvEvents events, Binder.Place at, YamlNode place) {
+  private boolean hasPortPerRank(
+      String endpoint, KvEvents events, Binder.Place at, YamlNode place) {
     Optional<Integer> port = port(endpoint);
     int last = port.orElse(1) + events.dataParallelRanks() - 1;
     if (port.isPresent() && (port.get() < 1 || last > 65_535)) {
@@ -274,13 +276,17 @@ final class ConfigRules {
           at,
           place,
           "rank r uses port + r");
-    } else if (port.isEmpty() && events.dataParallelRanks() > 1) {
+      return false;
+    }
+    if (port.isEmpty() && events.dataParallelRanks() > 1) {
       conflict(
           "'" + endpoint + "' has no port to count ranks from",
           at,
           place,
           "use tcp:// with several dataParallelRanks");
+      return false;
     }
+    return true;
   }
 
   private void checkBound(String endpoint, Binder.Place at, YamlNode place, KvoyConfig config) {

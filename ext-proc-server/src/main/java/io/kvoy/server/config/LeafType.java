@@ -70,7 +70,7 @@ record LeafType<T>(
               "true or false",
               "true or false",
               Notation.BOOLEAN,
-              text -> text.equalsIgnoreCase("true"),
+              LeafType::parseBoolean,
               b -> Boolean.toString(b)),
           Duration.class,
           new LeafType<Duration>(
@@ -108,6 +108,12 @@ record LeafType<T>(
   /** The leaf type of a Java type, or null when the type is no leaf. */
   static @Nullable LeafType<?> of(Class<?> type) {
     return TYPES.get(type);
+  }
+
+  private static @Nullable Boolean parseBoolean(String text) {
+    return text.equalsIgnoreCase("true")
+        ? Boolean.TRUE
+        : text.equalsIgnoreCase("false") ? Boolean.FALSE : null;
   }
 
   private static @Nullable Integer parseInt(String text) {

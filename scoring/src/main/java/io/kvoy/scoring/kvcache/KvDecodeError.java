@@ -7,7 +7,7 @@ package io.kvoy.scoring.kvcache;
  * @param kind for counting
  * @param detail what was expected, where, and what was there; holds no payload content
  */
-public record KvDecodeError(Kind kind, String detail) implements KvDecode {
+public record KvDecodeError(Kind kind, String detail) implements KvDecode, KvMessage {
 
   /** Classes of errors, stable names for metrics. */
   public enum Kind {

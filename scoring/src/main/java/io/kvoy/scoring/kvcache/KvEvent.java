@@ -24,7 +24,7 @@ public sealed interface KvEvent {
    * @param loraName adapter name, null for the base model
    * @param loraId numeric adapter id; the only hint of an adapter before vLLM 0.14
    * @param cacheSalt salt of the chain when the event carries it as a field of its own (SGLang 0.5.23)
-   * @param extras further key material, one element per block with null for none; empty when the event has none
+   * @param extras further key material, one element per block; empty when no block has any
    * @param tier where the blocks lie
    * @param group KV cache group, {@link #NO_GROUP} when not given
    * @param kind what the group needs

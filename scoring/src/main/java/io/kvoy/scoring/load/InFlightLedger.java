@@ -145,8 +145,9 @@ public final class InFlightLedger {
   public Reservation reserve(Worker worker, Work work) {
     WorkerLoad load = load(worker);
     long now = nanoClock.getAsLong();
-    load.add(work, now);
-    return link(load, work, now);
+    long rank = sequence.getAndIncrement();
+    load.add(work, now, rank);
+    return link(load, work, now, rank);
   }
 
   /**
@@ -159,11 +160,12 @@ public final class InFlightLedger {
    */
   public @Nullable Reservation tryReserve(WorkerLoad load, long stamp, Work work) {
     long now = nanoClock.getAsLong();
-    return load.tryAdd(stamp, work, now) ? link(load, work, now) : null;
+    long rank = sequence.getAndIncrement();
+    return load.tryAdd(stamp, work, now, rank) ? link(load, work, now, rank) : null;
   }
 
-  private Reservation link(WorkerLoad load, Work work, long now) {
-    int stripe = (int) (sequence.getAndIncrement() & (STRIPES - 1));
+  private Reservation link(WorkerLoad load, Work work, long now, long rank) {
+    int stripe = (int) (rank & (STRIPES - 1));
     var reservation = new Reservation(this, load, work, now, stripe);
     stripes[stripe].link(reservation);
     return reservation;
@@ -218,6 +220,10 @@ public final class InFlightLedger {
   /** Reservations that expired since the start. */
   public long expired() {
     return expired.get();
+  }
+
+  long nextRank() {
+    return sequence.getAndIncrement();
   }
 
   long nowNanos() {

@@ -127,7 +127,7 @@ public final class Reservation {
     WorkerLoad target = ledger.load(worker);
     if (phase == Phase.PREFILL) {
       load.prefillDropped(work);
-      target.add(moved, ledger.nowNanos());
+      target.add(moved, ledger.nowNanos(), ledger.nextRank());
     } else {
       target.enterDecoding(moved);
     }

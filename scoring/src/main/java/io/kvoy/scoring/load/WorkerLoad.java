@@ -49,10 +49,11 @@ public final class WorkerLoad {
   /** When the last request was placed here. */
   private volatile long lastPickNanos;
 
+  /** Rank of that placement among all; tells apart what the clock cannot. */
+  private volatile long lastPickSequence = -1;
+
   /** When the first request entered an empty prefill queue or the last prefill was done. */
   private volatile long lastProgressNanos;
-
-  private volatile boolean everPicked;
 
   WorkerLoad(int slot, long life) {
     this.slot = slot;
@@ -108,7 +109,12 @@ public final class WorkerLoad {
 
   /** Whether a request was ever placed on this life. */
   public boolean everPicked() {
-    return everPicked;
+    return lastPickSequence >= 0;
+  }
+
+  /** Rank of the last placement among all placements of the ledger, -1 before the first. */
+  public long lastPickSequence() {
+    return lastPickSequence;
   }
 
   /** Monotonic time of the last placement; meaningless before the first. */
@@ -125,29 +131,29 @@ public final class WorkerLoad {
   }
 
   /** Adds a request if nobody else did since the stamp was taken. */
-  boolean tryAdd(long expectedStamp, Work work, long nowNanos) {
+  boolean tryAdd(long expectedStamp, Work work, long nowNanos, long sequence) {
     if ((expectedStamp & 1) != 0 || !STAMP.compareAndSet(this, expectedStamp, expectedStamp + 1)) {
       return false;
     }
-    enter(work, nowNanos);
+    enter(work, nowNanos, sequence);
     stamp = expectedStamp + 2;
     return true;
   }
 
   /** Adds a request whatever others do. */
-  void add(Work work, long nowNanos) {
+  void add(Work work, long nowNanos, long sequence) {
     for (int spins = 0; spins < MAX_SPINS; spins++) {
-      if (tryAdd(stamp(), work, nowNanos)) {
+      if (tryAdd(stamp(), work, nowNanos, sequence)) {
         return;
       }
     }
     // A writer was suspended half-way; the counts stay exact, only its readers see less than all.
-    enter(work, nowNanos);
+    enter(work, nowNanos, sequence);
   }
 
-  private void enter(Work work, long nowNanos) {
+  private void enter(Work work, long nowNanos, long sequence) {
     lastPickNanos = nowNanos;
-    everPicked = true;
+    lastPickSequence = sequence;
     if ((int) PREFILLING.getAndAdd(this, 1) == 0) {
       lastProgressNanos = nowNanos;
     }

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.scoring.pick;
+
+import io.kvoy.scoring.fleet.Fleet;
+import io.kvoy.scoring.fleet.FleetRegistry;
+import io.kvoy.scoring.fleet.Worker;
+import io.kvoy.scoring.fleet.WorkerHealth;
+import io.kvoy.scoring.latency.Coefficients;
+import io.kvoy.scoring.latency.Features;
+import io.kvoy.scoring.latency.Prediction;
+import io.kvoy.scoring.latency.TtftPredictor;
+import io.kvoy.scoring.load.InFlightLedger;
+import io.kvoy.scoring.load.LoadBook;
+import io.kvoy.scoring.load.Reservation;
+import io.kvoy.scoring.load.ScrapedLoad;
+import io.kvoy.scoring.load.Work;
+import io.kvoy.scoring.load.WorkerLoad;
+import io.kvoy.scoring.pick.Considered.Standing;
+import io.kvoy.scoring.pick.Pick.Absence;
+import io.kvoy.scoring.pick.Pick.NoCandidate;
+import io.kvoy.scoring.pick.Pick.Picked;
+import io.kvoy.scoring.pick.Pick.Reason;
+import io.kvoy.scoring.pick.PickRequest.CacheKnowledge;
+import io.kvoy.scoring.pick.PickRequest.Tokens;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Chooses the worker with the lowest predicted time to first token and books the request on it, in
+ * one step.
+ *
+ * <ol>
+ *   <li><b>Who is open.</b> Unready and draining workers are out. Ejected ones and those that have
+ *       just answered 429/503 are out while anybody else is open.
+ *   <li><b>What each would take.</b> Own work in flight and scraped foreign work ahead, uncached
+ *       tokens, running decodes, in milliseconds by each worker's own coefficients.
+ *   <li><b>Ties.</b> Differences within the noise decide nothing: the session's worker, the least
+ *       busy one, the one picked longest ago.
+ *   <li><b>Booking.</b> The ledger takes the booking only if nobody else was booked on that worker
+ *       since its counters were read; else its counters are read again. A burst therefore spreads
+ *       although every request of it starts from the same state.
+ * </ol>
+ *
+ * <p>Any thread; no lock, no I/O. Holds no state of its own but a counter and the typical prompt
+ * size per pool.
+ */
+public final class Picker {
+  /** Bookings tried on a changed state before one is made whatever others do. */
+  private static final int MAX_RACES = 8;
+
+  /** Weight of one request in the typical prompt size of its pool. */
+  private static final double MIX_WEIGHT = 1.0 / 32;
+
+  /** Typical uncached prompt size before the first request. */
+  private static final double FIRST_MIX_TOKENS = 512;
+
+  private final FleetRegistry registry;
+  private final LoadBook book;
+  private final InFlightLedger ledger;
+  private final TtftPredictor predictor;
+  private final PickSettings settings;
+  private final LongSupplier nanoClock;
+  private final AtomicLong picks = new AtomicLong();
+
+  /** Typical uncached tokens of a request, by pool; a lost update is of no importance. */
+  private final Map<String, Double> promptMix = new ConcurrentHashMap<>();
+
+  public Picker(
+      FleetRegistry registry,
+      LoadBook book,
+      InFlightLedger ledger,
+      TtftPredictor predictor,
+      PickSettings settings,
+      LongSupplier nanoClock) {
+    this.registry = registry;
+    this.book = book;
+    this.ledger = ledger;
+    this.predictor = predictor;
+    this.settings = settings;
+    this.nanoClock = nanoClock;
+  }
+
+  /** One pick's work sheet: parallel arrays by candidate index. */
+  private static final class Sheet {
+    final Considered considered;
+    final WorkerLoad[] loads;
+    final long[] stamps;
+    final double[] aheadTokens;
+    final double[] decoding;
+    final double[] loadMillis;
+    final boolean[] gaugesKnown;
+    boolean anyGauges;
+    boolean allGauges = true;
+    double bestKnownLoadMillis = Double.POSITIVE_INFINITY;
+
+    Sheet(List<Worker> candidates) {
+      int n = candidates.size();
+      considered = new Considered(candidates);
+      loads = new WorkerLoad[n];
+      stamps = new long[n];
+      aheadTokens = new double[n];
+      decoding = new double[n];
+      loadMillis = new double[n];
+      gaugesKnown = new boolean[n];
+    }
+
+    boolean isOpen(int i) {
+      return considered.standings[i] == Standing.OPEN;
+    }
+
+    double score(int i) {
+      return considered.predictedMillis[i] + considered.priceMillis[i];
+    }
+  }
+
+  /**
+   * Picks and books.
+   *
+   * @param request what for
+   * @param fleet the snapshot that the request goes by
+   */
+  public Pick pick(PickRequest request, Fleet fleet) {
+    List<Worker> candidates = request.candidates();
+    int n = candidates.size();
+    if (n == 0) {
+      return new NoCandidate(Absence.NO_WORKERS, Considered.NOBODY);
+    }
+    long now = nanoClock.getAsLong();
+    Set<Degradation> degradations = EnumSet.noneOf(Degradation.class);
+    var sheet = new Sheet(candidates);
+    int trial = standings(sheet, fleet, now, degradations);
+    if (trial == NOBODY) {
+      return new NoCandidate(Absence.NONE_READY, sheet.considered);
+    }
+
+    knowledge(request, degradations);
+    boolean blind = ledger.isBlind();
+    for (int i = 0; i < n; i++) {
+      if (sheet.isOpen(i)) {
+        evaluate(sheet, i, request, blind, now);
+      }
+    }
+    liftUnknown(sheet, degradations);
+    if (blind) {
+      degradations.add(sheet.anyGauges ? Degradation.LEDGER_BLIND : Degradation.ROUND_ROBIN);
+    }
+    boolean inTurn = blind && !sheet.anyGauges;
+
+    long turn = picks.getAndIncrement();
+    for (int race = 0; ; race++) {
+      int chosen;
+      Reason reason;
+      if (trial >= 0) {
+        chosen = trial;
+        reason = Reason.TRIAL;
+      } else if (inTurn) {
+        chosen = longestAgo(sheet);
+        reason = Reason.TURN;
+      } else {
+        int best = best(sheet);
+        int explored = race == 0 ? explore(sheet, best, turn, now) : -1;
+        chosen = explored >= 0 ? explored : breakTie(sheet, best, request.preferred());
+        reason = reason(sheet, best, chosen, explored, request.preferred());
+      }
+      Work work = work(request, sheet, chosen);
+      Reservation reservation =
+          race < MAX_RACES
+              ? ledger.tryReserve(sheet.loads[chosen], sheet.stamps[chosen], work)
+              : ledger.reserve(candidates.get(chosen), work);
+      if (reservation != null) {
+        return picked(request, sheet, chosen, reason, reservation, degradations);
+      }
+      // Somebody was booked there first; its counters count, the others are still good enough.
+      evaluate(sheet, chosen, request, blind, now);
+      lift(sheet, chosen);
+    }
+  }
+
+  /** Nobody is open. */
+  private static final int NOBODY = -2;
+
+  /** Somebody is open and nobody is to be tried. */
+  private static final int NO_TRIAL = -1;
+
+  /** Fills in who is open; returns the index of a worker to try, or one of the two above. */
+  private int standings(Sheet sheet, Fleet fleet, long now, Set<Degradation> degradations) {
+    Standing[] standings = sheet.considered.standings;
+    List<Worker> workers = sheet.considered.workers;
+    int open = 0;
+    int ejected = 0;
+    int heldOff = 0;
+    for (int i = 0; i < standings.length; i++) {
+      Worker worker = workers.get(i);
+      WorkerHealth health = fleet.health(worker);
+      if (health.isReady()) {
+        boolean held = registry.isHeldOff(worker, now);
+        standings[i] = held ? Standing.HELD_OFF : Standing.OPEN;
+        open += held ? 0 : 1;
+        heldOff += held ? 1 : 0;
+      } else {
+        standings[i] = health.isEjected() ? Standing.EJECTED : Standing.NOT_READY;
+        ejected += health.isEjected() ? 1 : 0;
+      }
+    }
+    if (open == 0 && heldOff == 0 && ejected == 0) {
+      return NOBODY;
+    }
+    if (open == 0) {
+      Standing lastResort = heldOff > 0 ? Standing.HELD_OFF : Standing.EJECTED;
+      degradations.add(heldOff > 0 ? Degradation.ALL_HELD_OFF : Degradation.ALL_EJECTED);
+      for (int i = 0; i < standings.length; i++) {
+        if (standings[i] == lastResort) {
+          standings[i] = Standing.OPEN;
+        }
+      }
+      return NO_TRIAL;
+    }
+    if (ejected > 0) {
+      for (int i = 0; i < standings.length; i++) {
+        if (standings[i] == Standing.EJECTED && registry.grantTrial(workers.get(i), now)) {
+          standings[i] = Standing.OPEN;
+          return i;
+        }
+      }
+    }
+    return NO_TRIAL;
+  }
+
+  private static void knowledge(PickRequest request, Set<Degradation> degradations) {
+    switch (request.tokens()) {
+      case EXACT -> {}
+      case ESTIMATED -> degradations.add(Degradation.ESTIMATED_TOKENS);
+      case UNKNOWN -> degradations.add(Degradation.NO_TOKENS);
+    }
+    switch (request.cacheKnowledge()) {
+      case EVENTS -> {}
+      case OWN_ROUTING -> degradations.add(Degradation.NO_CACHE_EVENTS);
+      case NONE -> degradations.add(Degradation.NO_CACHE_KNOWLEDGE);
+    }
+  }
+
+  /** Computes one candidate's milliseconds from fresh counters. */
+  private void evaluate(Sheet sheet, int i, PickRequest request, boolean blind, long now) {
+    Worker worker = sheet.considered.workers.get(i);
+    WorkerLoad load = ledger.load(worker);
+    sheet.loads[i] = load;
+    sheet.stamps[i] = load.stamp();
+    Coefficients coefficients = predictor.coefficients(worker);
+    double typical = typicalTokens(worker.pool());
+    double uncached;
+    int cached;
+    if (request.tokens() == Tokens.UNKNOWN) {
+      cached = 0;
+      uncached = typical;
+    } else {
+      cached =
+          request.cacheKnowledge() == CacheKnowledge.NONE
+              ? 0
+              : Math.clamp(request.cached().on(worker), 0, request.promptTokens());
+      uncached = request.promptTokens() - (double) cached;
+    }
+
+    double ahead = blind ? 0 : ownAhead(load, coefficients, now);
+    double decoding = blind ? 0 : load.decoding();
+    ScrapedLoad scraped = book.fresh(worker, now);
+    if (scraped != null) {
+      ahead += typical * (blind ? scraped.gauges().waiting().value() : scraped.foreignWaiting());
+      decoding += blind ? scraped.gauges().running().value() : scraped.foreignRunning();
+      sheet.anyGauges = true;
+    } else {
+      sheet.allGauges = false;
+    }
+    sheet.gaugesKnown[i] = scraped != null;
+    sheet.considered.cachedTokens[i] = cached;
+    sheet.aheadTokens[i] = ahead;
+    sheet.decoding[i] = decoding;
+    double total = coefficients.totalMillis(uncached, cached, ahead, decoding);
+    double alone = coefficients.totalMillis(uncached, cached, 0, 0);
+    sheet.considered.predictedMillis[i] = total;
+    sheet.loadMillis[i] = total - alone;
+    if (scraped != null) {
+      sheet.bestKnownLoadMillis = Math.min(sheet.bestKnownLoadMillis, total - alone);
+    }
+  }
+
+  /** Uncached tokens of our own requests that come first, less what must be done of the head. */
+  private static double ownAhead(WorkerLoad load, Coefficients coefficients, long now) {
+    double queued = load.queuedPrefillTokens();
+    int requests = load.prefilling();
+    if (queued <= 0 || requests <= 0) {
+      return 0;
+    }
+    double done = load.headPrefillNanos(now) / 1e6 / coefficients.perTokenMillis();
+    return queued - Math.min(done, queued / requests);
+  }
+
+  /** A worker whose gauges are unknown is never less loaded than the best known one. */
+  private void liftUnknown(Sheet sheet, Set<Degradation> degradations) {
+    if (sheet.allGauges) {
+      return;
+    }
+    degradations.add(sheet.anyGauges ? Degradation.SOME_GAUGES_UNKNOWN : Degradation.NO_GAUGES);
+    for (int i = 0; i < sheet.loads.length; i++) {
+      if (sheet.isOpen(i)) {
+        lift(sheet, i);
+      }
+    }
+  }
+
+  private static void lift(Sheet sheet, int i) {
+    if (sheet.anyGauges && !sheet.gaugesKnown[i]) {
+      sheet.considered.predictedMillis[i] +=
+          Math.max(0, sheet.bestKnownLoadMillis - sheet.loadMillis[i]);
+    }
+  }
+
+  private static int best(Sheet sheet) {
+    int best = -1;
+    double bestScore = Double.POSITIVE_INFINITY;
+    for (int i = 0; i < sheet.loads.length; i++) {
+      if (sheet.isOpen(i) && (best < 0 || sheet.score(i) < bestScore)) {
+        best = i;
+        bestScore = sheet.score(i);
+      }
+    }
+    return best;
+  }
+
+  private static int longestAgo(Sheet sheet) {
+    int chosen = -1;
+    for (int i = 0; i < sheet.loads.length; i++) {
+      if (sheet.isOpen(i)
+          && (chosen < 0
+              || sheet.loads[i].lastPickSequence() < sheet.loads[chosen].lastPickSequence())) {
+        chosen = i;
+      }
+    }
+    return chosen;
+  }
+
+  private int breakTie(Sheet sheet, int best, @Nullable Worker preferred) {
+    double limit = tieLimit(sheet, best);
+    int chosen = best;
+    for (int i = 0; i < sheet.loads.length; i++) {
+      if (!sheet.isOpen(i) || !(sheet.score(i) <= limit)) {
+        continue;
+      }
+      if (sheet.considered.workers.get(i).equals(preferred)) {
+        return i;
+      }
+      if (i != chosen && isQuieter(sheet.loads[i], sheet.loads[chosen])) {
+        chosen = i;
+      }
+    }
+    return chosen;
+  }
+
+  private double tieLimit(Sheet sheet, int best) {
+    double score = sheet.score(best);
+    return score + Math.max(settings.tieFloorMillis(), settings.tieShare() * score);
+  }
+
+  private static boolean isQuieter(WorkerLoad a, WorkerLoad b) {
+    return a.inFlight() != b.inFlight()
+        ? a.inFlight() < b.inFlight()
+        : a.lastPickSequence() < b.lastPickSequence();
+  }
+
+  /** Index of a worker to learn about at a bounded cost, -1 when it is not the time for it. */
+  private int explore(Sheet sheet, int best, long turn, long now) {
+    if (settings.exploreEvery() == 0 || (turn + 1) % settings.exploreEvery() != 0) {
+      return -1;
+    }
+    double limit =
+        sheet.score(best) * (1 + settings.exploreCostShare()) + settings.exploreCostMillis();
+    int chosen = -1;
+    for (int i = 0; i < sheet.loads.length; i++) {
+      if (sheet.isOpen(i)
+          && i != best
+          && sheet.score(i) <= limit
+          && isForgotten(sheet.loads[i], now)
+          && (chosen < 0
+              || sheet.loads[i].lastPickSequence() < sheet.loads[chosen].lastPickSequence())) {
+        chosen = i;
+      }
+    }
+    return chosen;
+  }
+
+  private boolean isForgotten(WorkerLoad load, long now) {
+    return load.inFlight() == 0
+        && (!load.everPicked() || now - load.lastPickNanos() > settings.exploreAfter().toNanos());
+  }
+
+  private Reason reason(
+      Sheet sheet, int best, int chosen, int explored, @Nullable Worker preferred) {
+    if (explored >= 0) {
+      return Reason.EXPLORATION;
+    }
+    double limit = tieLimit(sheet, best);
+    boolean tie = false;
+    for (int i = 0; i < sheet.loads.length && !tie; i++) {
+      tie = i != chosen && sheet.isOpen(i) && sheet.score(i) <= limit;
+    }
+    if (!tie) {
+      return Reason.LOWEST_PREDICTION;
+    }
+    return sheet.considered.workers.get(chosen).equals(preferred) ? Reason.SESSION : Reason.TIE;
+  }
+
+  private double typicalTokens(String pool) {
+    Double mix = promptMix.get(pool);
+    return mix == null ? FIRST_MIX_TOKENS : mix;
+  }
+
+  private Work work(PickRequest request, Sheet sheet, int i) {
+    Worker worker = sheet.considered.workers.get(i);
+    int prompt =
+        request.tokens() == Tokens.UNKNOWN
+            ? (int) typicalTokens(worker.pool())
+            : request.promptTokens();
+    int uncached = Math.max(0, prompt - sheet.considered.cachedTokens[i]);
+    return new Work(
+        uncached,
+        prompt,
+        request.expectedOutputTokens(),
+        request.ttl().toNanos(),
+        (long) (sheet.considered.predictedMillis[i] * 1e6),
+        request.reportsFirstToken());
+  }
+
+  private Pick picked(
+      PickRequest request,
+      Sheet sheet,
+      int i,
+      Reason reason,
+      Reservation reservation,
+      Set<Degradation> degradations) {
+    Worker worker = sheet.considered.workers.get(i);
+    boolean known = request.tokens() != Tokens.UNKNOWN;
+    int cached = sheet.considered.cachedTokens[i];
+    double uncached =
+        known ? request.promptTokens() - (double) cached : typicalTokens(worker.pool());
+    if (known) {
+      double mix = typicalTokens(worker.pool());
+      promptMix.put(worker.pool(), mix + MIX_WEIGHT * (uncached - mix));
+    }
+    var features = new Features(uncached, cached, sheet.aheadTokens[i], sheet.decoding[i]);
+    Prediction prediction = predictor.coefficients(worker).predict(features);
+    boolean teaches =
+        request.tokens() == Tokens.EXACT
+            && request.cacheKnowledge() != CacheKnowledge.NONE
+            && request.reportsFirstToken()
+            && !ledger.isBlind();
+    var flight =
+        new Flight(
+            registry,
+            predictor,
+            nanoClock,
+            reservation,
+            worker,
+            features,
+            prediction.totalMillis(),
+            known ? request.promptTokens() : 0,
+            teaches);
+    return new Picked(
+        worker,
+        flight,
+        prediction,
+        sheet.considered,
+        reason,
+        degradations.isEmpty() ? Set.of() : Collections.unmodifiableSet(degradations),
+        fallbacks(request, sheet, i));
+  }
+
+  private static List<Worker> fallbacks(PickRequest request, Sheet sheet, int chosen) {
+    if (request.fallbacks() == 0) {
+      return List.of();
+    }
+    var list = new ArrayList<Worker>(request.fallbacks());
+    boolean[] taken = new boolean[sheet.loads.length];
+    taken[chosen] = true;
+    while (list.size() < request.fallbacks()) {
+      int next = -1;
+      for (int i = 0; i < taken.length; i++) {
+        if (!taken[i] && sheet.isOpen(i) && (next < 0 || sheet.score(i) < sheet.score(next))) {
+          next = i;
+        }
+      }
+      if (next < 0) {
+        break;
+      }
+      taken[next] = true;
+      list.add(sheet.considered.workers.get(next));
+    }
+    return List.copyOf(list);
+  }
+}
