@@ -47,7 +47,7 @@ test: tools ## Unit and integration tests, with a real Envoy and real tokenizers
 
 .PHONY: e2e-vllm
 e2e-vllm: tools-vllm ## End-to-end tests on real vLLM workers (Linux, about 6 GB, minutes)
-	$(MVN) verify -Pvllm -pl e2e -am \
+	$(MVN) verify -Pvllm -pl e2e -am -Dspotless.check.skip=true \
 	  -Dtest='*VllmIT' -Dsurefire.failIfNoSpecifiedTests=false \
 	  -Dit.test='*VllmIT' -Dfailsafe.failIfNoSpecifiedTests=false
 

@@ -40,6 +40,15 @@ final class Clusters {
    */
   private static final int WORKER_KEEP_ALIVE_SECONDS = 4;
 
+  /** A prompt of 60 000 tokens comes back from Kvoy without waiting for a window update. */
+  private static final int PICKER_STREAM_WINDOW_BYTES = 256 << 10;
+
+  /**
+   * All streams of a connection share this window, and a client that reads slowly holds its part of
+   * it: a thousand such clients must not stop the others.
+   */
+  private static final int PICKER_CONNECTION_WINDOW_BYTES = 1_000 * PICKER_STREAM_WINDOW_BYTES;
+
   private static final String HTTP_OPTIONS =
       "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
   private static final String EXT_PROC_SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor";
@@ -81,8 +90,8 @@ final class Clusters {
     HttpProtocolOptions.Builder http = HttpProtocolOptions.newBuilder();
     Http2ProtocolOptions.Builder http2 =
         http.getExplicitHttpConfigBuilder().getHttp2ProtocolOptionsBuilder();
-    http2.getInitialStreamWindowSizeBuilder().setValue(64 << 10);
-    http2.getInitialConnectionWindowSizeBuilder().setValue(1 << 20);
+    http2.getInitialStreamWindowSizeBuilder().setValue(PICKER_STREAM_WINDOW_BYTES);
+    http2.getInitialConnectionWindowSizeBuilder().setValue(PICKER_CONNECTION_WINDOW_BYTES);
     cluster.putTypedExtensionProtocolOptions(HTTP_OPTIONS, Any.pack(http.build()));
     options.extProcTls().ifPresent(tls -> secure(cluster, tls));
     return cluster.build();

@@ -61,11 +61,16 @@ final class RealEnvoy {
     if (set != null) {
       return Path.of(set);
     }
+    return repository().resolve(".local");
+  }
+
+  /** The repository's root, above the folder that the tests run in. */
+  static Path repository() {
     for (@Nullable Path folder = Path.of("").toAbsolutePath();
         folder != null;
         folder = folder.getParent()) {
       if (Files.exists(folder.resolve("Makefile"))) {
-        return folder.resolve(".local");
+        return folder;
       }
     }
     throw new AssertionError(
