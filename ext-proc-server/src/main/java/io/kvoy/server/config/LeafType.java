@@ -91,14 +91,14 @@ record LeafType<T>(
               "address",
               "an address such as 10.0.0.7:8000 or [2001:db8::7]:8000",
               Notation.TEXT,
-              Endpoint::parse,
+              LeafType::parseEndpoint,
               Endpoint::toString),
           ListenAddress.class,
           new LeafType<ListenAddress>(
               "listen address",
               "a port, host:port or off",
               Notation.TEXT_OR_NUMBER,
-              ListenAddress::parse,
+              LeafType::parseListenAddress,
               Objects::toString),
           Path.class,
           new LeafType<Path>("path", "a path", Notation.TEXT, LeafType::parsePath, Path::toString),
@@ -122,6 +122,20 @@ record LeafType<T>(
     }
     long value = Long.parseLong(text);
     return value == (int) value ? (Integer) (int) value : null;
+  }
+
+  private static @Nullable Endpoint parseEndpoint(String text) {
+    Endpoint endpoint = Endpoint.parse(text);
+    return endpoint != null && TextForm.HOST.accepts(endpoint.host()) ? endpoint : null;
+  }
+
+  private static @Nullable ListenAddress parseListenAddress(String text) {
+    ListenAddress address = ListenAddress.parse(text);
+    boolean isBindable =
+        !(address instanceof ListenAddress.Tcp(String host, int _))
+            || host.isEmpty()
+            || TextForm.HOST.accepts(host);
+    return isBindable ? address : null;
   }
 
   private static @Nullable Path parsePath(String text) {
