@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.server.metrics;
 
-import io.kvoy.server.metrics.Metric.Type;
 import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.DistributionSummary;
 import io.micrometer.core.instrument.Gauge;
@@ -38,7 +37,7 @@ final class Meters implements AutoCloseable {
   }
 
   Counter counter(Metric metric, String... values) {
-    require(metric, metric.type() == Type.COUNTER);
+    require(metric, metric.type() == Metric.Type.COUNTER);
     return kept(
         Counter.builder(metric.registeredName())
             .description(metric.doc())
@@ -47,7 +46,7 @@ final class Meters implements AutoCloseable {
   }
 
   void gauge(Metric metric, DoubleSupplier value, String... values) {
-    require(metric, metric.type() == Type.GAUGE);
+    require(metric, metric.type() == Metric.Type.GAUGE);
     kept(
         Gauge.builder(metric.registeredName(), value::getAsDouble)
             .description(metric.doc())
@@ -70,7 +69,7 @@ final class Meters implements AutoCloseable {
   }
 
   DistributionSummary summary(Metric metric, String... values) {
-    require(metric, metric.type() == Type.TOKENS || metric.type() == Type.SIZES);
+    require(metric, metric.type() == Metric.Type.TOKENS || metric.type() == Metric.Type.SIZES);
     return kept(
         DistributionSummary.builder(metric.registeredName())
             .description(metric.doc())
