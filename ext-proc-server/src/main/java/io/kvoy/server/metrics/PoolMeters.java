@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.server.metrics;
+
+import io.kvoy.inference.ApiKind;
+import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.DistributionSummary;
+import io.micrometer.core.instrument.Timer;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Meters of one pool. Made when the pool appears, kept in the routing snapshot, closed when the
+ * pool goes. Any thread, no locks, no look-ups by text except where said.
+ */
+public final class PoolMeters implements AutoCloseable {
+  private final Meters meters;
+  private final Runnable onClose;
+  private final EnumCounters[] requestsByApi;
+  private final EnumCounters decisions;
+  private final WordCounters degraded;
+  private final EnumCounters responses;
+  private final Timer decisionDuration;
+  private final Timer tokenizeDuration;
+  private final Timer lookupDuration;
+  private final DistributionSummary cachedOver;
+  private final DistributionSummary cachedUnder;
+  private final DistributionSummary cachedExact;
+  private final Timer ttftPredicted;
+  private final Timer ttftActual;
+  private final Timer ttftOver;
+  private final Timer ttftUnder;
+  private final Counter overTargetPredicted;
+  private final Counter overTargetActual;
+  private final EnumGauge tokenizerState;
+  private final ModelMeters otherModel;
+  // Replaced by a configuration reload, read by requests.
+  private volatile Map<String, ModelMeters> models = Map.of();
+
+  PoolMeters(Meters meters, Runnable onClose) {
+    this.meters = meters;
+    this.onClose = onClose;
+    ApiKind[] apis = ApiKind.values();
+    this.requestsByApi = new EnumCounters[apis.length];
+    for (ApiKind api : apis) {
+      requestsByApi[api.ordinal()] =
+          new EnumCounters(meters, Metric.REQUESTS, EnumCounters.word(api));
+    }
+    this.decisions = new EnumCounters(meters, Metric.DECISIONS);
+    this.degraded = new WordCounters(meters, Metric.DEGRADED);
+    this.responses = new EnumCounters(meters, Metric.RESPONSES);
+    this.decisionDuration = meters.timer(Metric.DECISION_DURATION);
+    this.tokenizeDuration = meters.timer(Metric.TOKENIZE_DURATION);
+    this.lookupDuration = meters.timer(Metric.LOOKUP_DURATION);
+    this.cachedOver = meters.summary(Metric.CACHED_TOKENS_ERROR, "over");
+    this.cachedUnder = meters.summary(Metric.CACHED_TOKENS_ERROR, "under");
+    this.cachedExact = meters.summary(Metric.CACHED_TOKENS_ERROR, "exact");
+    this.ttftPredicted = meters.timer(Metric.TTFT_PREDICTED);
+    this.ttftActual = meters.timer(Metric.TTFT_ACTUAL);
+    this.ttftOver = meters.timer(Metric.TTFT_ERROR, "over");
+    this.ttftUnder = meters.timer(Metric.TTFT_ERROR, "under");
+    this.overTargetPredicted = meters.counter(Metric.TTFT_OVER_TARGET, "predicted");
+    this.overTargetActual = meters.counter(Metric.TTFT_OVER_TARGET, "actual");
+    this.tokenizerState = new EnumGauge(meters, Metric.TOKENIZER_STATE);
+    this.otherModel = new ModelMeters(meters.alike(), KvoyMetrics.OTHER);
+  }
+
+  /** Shows exactly these models, besides {@code other}. */
+  synchronized void declare(Collection<String> names) {
+    Map<String, ModelMeters> next = new HashMap<>();
+    for (String name : names) {
+      if (!name.equals(KvoyMetrics.OTHER)) {
+        ModelMeters known = models.get(name);
+        next.put(name, known == null ? new ModelMeters(meters.alike(), name) : known);
+      }
+    }
+    models.forEach(
+        (name, model) -> {
+          if (!next.containsKey(name)) {
+            model.meters.close();
+          }
+        });
+    models = Map.copyOf(next);
+  }
+
+  /** Counts a request of {@code api}. */
+  public void request(ApiKind api, RequestOutcome outcome) {
+    requestsByApi[api.ordinal()].increment(outcome);
+  }
+
+  /** Counts a pick. */
+  public void decision(DecisionMode mode) {
+    decisions.increment(mode);
+  }
+
+  /**
+   * Counts what a pick had to do without.
+   *
+   * @param reason word of ours; a look-up by text
+   */
+  public void degraded(String reason) {
+    degraded.increment(reason);
+  }
+
+  /** Counts the end of a response. */
+  public void response(ResponseEnd end) {
+    responses.increment(end);
+  }
+
+  public void decisionDuration(long nanos) {
+    decisionDuration.record(nanos, TimeUnit.NANOSECONDS);
+  }
+
+  public void tokenizeDuration(long nanos) {
+    tokenizeDuration.record(nanos, TimeUnit.NANOSECONDS);
+  }
+
+  public void lookupDuration(long nanos) {
+    lookupDuration.record(nanos, TimeUnit.NANOSECONDS);
+  }
+
+  /** A request was sent with this prediction; {@code targetMillis} is the pool's targetTtft. */
+  public void predictedTtft(double millis, double targetMillis) {
+    record(ttftPredicted, millis);
+    if (millis > targetMillis) {
+      overTargetPredicted.increment();
+    }
+  }
+
+  /** Its first token came. */
+  public void actualTtft(double predictedMillis, double actualMillis, double targetMillis) {
+    record(ttftActual, actualMillis);
+    record(
+        predictedMillis > actualMillis ? ttftOver : ttftUnder,
+        Math.abs(predictedMillis - actualMillis));
+    if (actualMillis > targetMillis) {
+      overTargetActual.increment();
+    }
+  }
+
+  private static void record(Timer timer, double millis) {
+    timer.record(Math.round(millis * 1e6), TimeUnit.NANOSECONDS);
+  }
+
+  /** The worker told how many prompt tokens it had cached. */
+  public void actualCachedTokens(long predicted, long actual) {
+    DistributionSummary side =
+        predicted == actual ? cachedExact : predicted > actual ? cachedOver : cachedUnder;
+    side.record(Math.abs(predicted - actual));
+  }
+
+  /** The pool's tokenizer is in this state. */
+  public void tokenizer(TokenizerState state) {
+    tokenizerState.set(state);
+  }
+
+  /**
+   * Meters of a model of this pool; those of {@code other} for a name that is not configured. A
+   * look-up by text.
+   */
+  public ModelMeters model(String name) {
+    return models.getOrDefault(name, otherModel);
+  }
+
+  /** Takes the pool off the page unless another holder remains. */
+  @Override
+  public void close() {
+    onClose.run();
+  }
+
+  synchronized void remove() {
+    declare(List.of());
+    otherModel.meters.close();
+    meters.close();
+  }
+
+  /** Meters of one configured model name. */
+  public static final class ModelMeters {
+    private final Meters meters;
+    private final Counter promptTokens;
+    private final Counter predictedCached;
+    private final Counter actualCached;
+
+    ModelMeters(Meters meters, String model) {
+      this.meters = meters;
+      this.promptTokens = meters.counter(Metric.PROMPT_TOKENS, model);
+      this.predictedCached = meters.counter(Metric.CACHED_TOKENS_PREDICTED, model);
+      this.actualCached = meters.counter(Metric.CACHED_TOKENS_ACTUAL, model);
+    }
+
+    /** A request was routed. */
+    public void routed(long promptTokens, long predictedCachedTokens) {
+      this.promptTokens.increment(promptTokens);
+      predictedCached.increment(predictedCachedTokens);
+    }
+
+    /** The worker told how many prompt tokens it had cached. */
+    public void reported(long actualCachedTokens) {
+      actualCached.increment(actualCachedTokens);
+    }
+  }
+}
