@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.e2e.sim;
 
+import org.jspecify.annotations.Nullable;
+
 /** What an API handler hears of its request, in order. */
 sealed interface EngineOutput {
 
@@ -30,12 +32,15 @@ sealed interface EngineOutput {
    * @param tokenId its id
    * @param cachedTokens prompt tokens that were found in the cache
    * @param createdCacheTokens prompt tokens newly put into the cache
+   * @param finish why the sequence ends with this token, null while it goes on
    */
-  record Token(String requestId, int tokenId, int cachedTokens, int createdCacheTokens)
+  record Token(
+      String requestId,
+      int tokenId,
+      int cachedTokens,
+      int createdCacheTokens,
+      @Nullable Finish finish)
       implements EngineOutput {}
-
-  /** The sequence is complete; follows its last {@link Token}. */
-  record Finished(String requestId, Finish reason) implements EngineOutput {}
 
   /** The worker died or the request was aborted: nothing more will come. */
   record Gone(String requestId) implements EngineOutput {}

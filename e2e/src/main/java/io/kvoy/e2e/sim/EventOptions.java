@@ -55,12 +55,27 @@ public record EventOptions(
     }
   }
 
+  /** Spells an IPv4 address that was mapped into IPv6 plainly. */
+  static String plainIpv4(String endpoint) {
+    return endpoint.replaceFirst("\\[::ffff:([0-9.]+)]", "$1");
+  }
+
+  /** The address that a peer on this machine connects to. */
+  static String connectable(String endpoint) {
+    return plainIpv4(endpoint).replace("tcp://*:", "tcp://127.0.0.1:");
+  }
+
   /** Whether vLLM would bind this PUB address ({@code ZmqEventPublisher._is_bind_endpoint}). */
   static boolean binds(String endpoint) {
     return endpoint.contains("*")
         || endpoint.contains("::")
         || endpoint.startsWith("ipc://")
         || endpoint.startsWith("inproc://");
+  }
+
+  /** These options with the ports that a publisher got, so that its successor binds the same ones. */
+  EventOptions resolved(KvEventPublisher publisher) {
+    return withEndpoints(publisher.endpoint(), publisher.replayEndpoint());
   }
 
   public EventOptions withEndpoints(String newEndpoint, String newReplayEndpoint) {

@@ -77,12 +77,12 @@ final class KvEventPublisher implements AutoCloseable {
     }
   }
 
-  /** The PUB address with its real port. */
+  /** The PUB address as configured, with its real port. */
   String endpoint() {
     return endpoint;
   }
 
-  /** The ROUTER address with its real port, empty without one. */
+  /** The ROUTER address as configured, with its real port; empty without one. */
   String replayEndpoint() {
     return replayEndpoint;
   }
@@ -230,13 +230,22 @@ final class KvEventPublisher implements AutoCloseable {
     return ByteBuffer.allocate(8).putLong(value).array();
   }
 
-  /** Binds and says where; port 0 means any. IPv4 addresses mapped into IPv6 are bound as what they are. */
+  /**
+   * Binds and says where, in the caller's spelling but with the real port; port 0 means any. IPv4 addresses mapped into
+   * IPv6 are bound as what they are.
+   */
   private static String bind(ZMQ.Socket socket, String endpoint) {
-    String address = endpoint.replaceFirst("\\[::ffff:([0-9.]+)]", "$1").replaceFirst(":0$", ":*");
+    boolean pick = endpoint.endsWith(":0");
+    String spelled = pick ? endpoint.substring(0, endpoint.length() - 2) : endpoint;
+    String address = EventOptions.plainIpv4(spelled) + (pick ? ":*" : "");
     if (!socket.bind(address)) {
       throw new IllegalStateException(
           "cannot bind " + endpoint + ": ZeroMQ error " + socket.errno());
     }
-    return address.endsWith(":*") ? socket.getLastEndpoint() : address;
+    if (!pick) {
+      return endpoint;
+    }
+    String bound = socket.getLastEndpoint();
+    return spelled + bound.substring(bound.lastIndexOf(':'));
   }
 }

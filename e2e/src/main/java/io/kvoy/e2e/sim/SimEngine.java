@@ -272,14 +272,15 @@ final class SimEngine {
       }
       sequence.lastTokenNanos = nowNanos;
       digestUpTo(sequence, sequence.length);
+      EngineOutput.Finish finish = finish(sequence, token, mayEnd);
       outputs.add(
           new EngineOutput.Token(
               sequence.request.id(),
               token,
               sequence.cachedTokens,
-              sequence.createdCacheTokens));
+              sequence.createdCacheTokens,
+              finish));
       receivers.add(sequence);
-      EngineOutput.Finish finish = finish(sequence, token, mayEnd);
       if (finish != null) {
         live.remove(sequence.request.id());
         running.remove(sequence);
@@ -295,8 +296,6 @@ final class SimEngine {
                 sequence.scheduledNanos - sequence.arrivedNanos,
                 sequence.firstTokenNanos - sequence.scheduledNanos,
                 sequence.lastTokenNanos - sequence.firstTokenNanos));
-        outputs.add(new EngineOutput.Finished(sequence.request.id(), finish));
-        receivers.add(sequence);
       }
     }
     metrics.iteration(promptComputed + generated);
