@@ -10,8 +10,8 @@ import org.jspecify.annotations.Nullable;
  * @param status HTTP status, repeated as {@code code}
  * @param type {@code error.type}
  * @param param field at fault, null when none is named
- * @param beforeRouting whether the API framework itself refused (unreadable body, missing field): then the Anthropic
- *     endpoints answer in OpenAI's shape as well
+ * @param beforeRouting whether the API framework itself refused (unreadable body, missing field):
+ *     then the Anthropic endpoints answer in OpenAI's shape as well
  */
 record ApiError(
     int status, String message, String type, @Nullable String param, boolean beforeRouting) {

@@ -9,9 +9,10 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Names of cache blocks as vLLM 0.32 computes them with {@code --prefix-caching-hash-algo sha256_cbor} ({@code
- * v1/core/kv_cache_utils.py}): SHA-256 over the canonical CBOR of {@code [parent digest, [token ids], extra keys or
- * null]}, where the first block's parent is the SHA-256 of the CBOR of the seed string.
+ * Names of cache blocks as vLLM 0.32 computes them with {@code --prefix-caching-hash-algo
+ * sha256_cbor} ({@code v1/core/kv_cache_utils.py}): SHA-256 over the canonical CBOR of {@code
+ * [parent digest, [token ids], extra keys or null]}, where the first block's parent is the SHA-256
+ * of the CBOR of the seed string.
  *
  * <p>Thread-safe; called on API threads for prompts and on the engine thread for generated blocks.
  */
@@ -69,7 +70,9 @@ final class BlockHasher {
     out.writeBytes(utf8);
   }
 
-  /** CBOR's initial byte with the shortest form of a non-negative argument (RFC 8949, section 3). */
+  /**
+   * CBOR's initial byte with the shortest form of a non-negative argument (RFC 8949, section 3).
+   */
   private static void head(ByteArrayOutputStream out, int major, int value) {
     int type = major << 5;
     if (value < 24) {

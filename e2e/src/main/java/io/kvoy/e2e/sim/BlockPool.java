@@ -8,15 +8,17 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The physical blocks of one worker's KV cache, by the rules of vLLM 0.32 ({@code v1/core/block_pool.py}).
+ * The physical blocks of one worker's KV cache, by the rules of vLLM 0.32 ({@code
+ * v1/core/block_pool.py}).
  *
  * <ul>
- *   <li>A block in use has references; a block without references waits in the free queue, still findable by its
- *       content until it is handed out again from the front of that queue. Handing it out is the eviction.
- *   <li>Freed blocks with content join the back of the queue (least recently used leaves first), freed blocks without
- *       content join the front.
- *   <li>Equal content may live in several blocks. Each was announced on its own and will be taken back on its own;
- *       lookups find the one stored first.
+ *   <li>A block in use has references; a block without references waits in the free queue, still
+ *       findable by its content until it is handed out again from the front of that queue. Handing
+ *       it out is the eviction.
+ *   <li>Freed blocks with content join the back of the queue (least recently used leaves first),
+ *       freed blocks without content join the front.
+ *   <li>Equal content may live in several blocks. Each was announced on its own and will be taken
+ *       back on its own; lookups find the one stored first.
  * </ul>
  *
  * <p>Not thread-safe: belongs to the engine thread.
@@ -65,7 +67,8 @@ final class BlockPool {
   private int free;
 
   /**
-   * @param usableBlocks blocks that requests can hold; vLLM's {@code num_gpu_blocks} is one more, its null block
+   * @param usableBlocks blocks that requests can hold; vLLM's {@code num_gpu_blocks} is one more,
+   *     its null block
    * @param events receives what happens, in order
    */
   BlockPool(int usableBlocks, List<KvEvent> events) {
@@ -117,7 +120,10 @@ final class BlockPool {
     }
   }
 
-  /** Hands out the block that was free longest, forgetting what it held. The caller checked {@link #free()}. */
+  /**
+   * Hands out the block that was free longest, forgetting what it held. The caller checked {@link
+   * #free()}.
+   */
   Block take() {
     Block block = ring.after;
     if (block == ring) {
@@ -156,7 +162,8 @@ final class BlockPool {
         free++;
         block.linkBefore(block.content == null ? front : ring);
         if (block.content != null && front == ring) {
-          // The queue was empty of older blocks: what is appended stays behind what is put in front.
+          // The queue was empty of older blocks: what is appended stays behind what is put in
+          // front.
           front = block;
         }
       }

@@ -80,6 +80,7 @@ record BodyFields(Json.Obj object) {
 
   /** The object in this field, an empty one when there is none. */
   BodyFields object(String name) {
-    return new BodyFields(object.get(name) instanceof Json.Obj inner ? inner : Json.Obj.of(Map.of()));
+    return new BodyFields(
+        object.get(name) instanceof Json.Obj inner ? inner : Json.Obj.of(Map.of()));
   }
 }

@@ -9,8 +9,9 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * {@code /v1/chat/completions} answers, key for key as vLLM 0.32 writes them: a chunk with the role and no text when the
- * first token is there, then a chunk per token, usage if asked for, {@code [DONE]}.
+ * {@code /v1/chat/completions} answers, key for key as vLLM 0.32 writes them: a chunk with the role
+ * and no text when the first token is there, then a chunk per token, usage if asked for, {@code
+ * [DONE]}.
  */
 final class ChatWriter implements GenerationApi.AnswerWriter {
   private final GenerationRequest request;

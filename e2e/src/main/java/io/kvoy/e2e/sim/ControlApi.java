@@ -10,7 +10,8 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * Commands to a simulated worker over HTTP, with JSON bodies. Each answers with the worker's status.
+ * Commands to a simulated worker over HTTP, with JSON bodies. Each answers with the worker's
+ * status.
  *
  * <table>
  * <caption>Commands</caption>
@@ -33,8 +34,8 @@ final class ControlApi {
   private final boolean onApiPort;
 
   /**
-   * @param onApiPort whether the connection that carries a command dies with the worker; then a command that ends its
-   *     life is carried out after it was answered
+   * @param onApiPort whether the connection that carries a command dies with the worker; then a
+   *     command that ends its life is carried out after it was answered
    */
   ControlApi(SimWorker worker, boolean onApiPort) {
     this.worker = worker;
@@ -69,8 +70,7 @@ final class ControlApi {
     }
   }
 
-  private boolean run(HttpExchange exchange, String command, BodyFields fields)
-      throws IOException {
+  private boolean run(HttpExchange exchange, String command, BodyFields fields) throws IOException {
     switch (command) {
       case "pause" -> worker.pause();
       case "resume" -> worker.resume();
@@ -81,8 +81,7 @@ final class ControlApi {
         }
         worker.slowdown(factor);
       }
-      case "drop-events" ->
-          worker.dropEventBatches(count(fields), fields.flag("replay"));
+      case "drop-events" -> worker.dropEventBatches(count(fields), fields.flag("replay"));
       case "fail" -> fail(fields);
       case "start" -> worker.up();
       case "crash" -> {

@@ -5,7 +5,10 @@ import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.HexFormat;
 
-/** The SHA-256 of one cache block, usable as a map key. Immutable: the array is not handed out for writing. */
+/**
+ * The SHA-256 of one cache block, usable as a map key. Immutable: the array is not handed out for
+ * writing.
+ */
 final class Digest {
   private final byte[] bytes;
 
@@ -21,7 +24,9 @@ final class Digest {
     return bytes;
   }
 
-  /** The last 8 bytes, the form in which vLLM publishes hashes by default; to be read as unsigned. */
+  /**
+   * The last 8 bytes, the form in which vLLM publishes hashes by default; to be read as unsigned.
+   */
   long low64() {
     return ByteBuffer.wrap(bytes).getLong(24);
   }

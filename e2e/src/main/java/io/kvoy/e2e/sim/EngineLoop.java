@@ -11,15 +11,18 @@ import java.util.function.Supplier;
 /**
  * Gives a {@link SimEngine} a thread and lets time pass between the two halves of a step.
  *
- * <p>All access to the engine goes through commands that the thread runs between steps, as vLLM's engine core takes its
- * input queue between steps. Steps follow each other on the simulated time line: when the thread wakes late, the next step
- * begins where the last one ended, so that a busy host does not slow the simulation down (up to {@link
- * #MOST_LAG_NANOS}).
+ * <p>All access to the engine goes through commands that the thread runs between steps, as vLLM's
+ * engine core takes its input queue between steps. Steps follow each other on the simulated time
+ * line: when the thread wakes late, the next step begins where the last one ended, so that a busy
+ * host does not slow the simulation down (up to {@link #MOST_LAG_NANOS}).
  *
  * <p>One platform thread per worker life. Every public method may be called from any thread.
  */
 final class EngineLoop implements AutoCloseable {
-  /** Lag of the simulated machine behind its clock that is given up rather than made good: a quarter second. */
+  /**
+   * Lag of the simulated machine behind its clock that is given up rather than made good: a quarter
+   * second.
+   */
   private static final long MOST_LAG_NANOS = 250_000_000;
 
   private final SimEngine engine;
@@ -32,8 +35,7 @@ final class EngineLoop implements AutoCloseable {
   private volatile boolean closed;
   private volatile double slowdown = 1;
 
-  EngineLoop(
-      String name, SimEngine engine, SimClock clock, Consumer<List<KvEvent>> publish) {
+  EngineLoop(String name, SimEngine engine, SimClock clock, Consumer<List<KvEvent>> publish) {
     this.engine = engine;
     this.clock = clock;
     this.publish = publish;

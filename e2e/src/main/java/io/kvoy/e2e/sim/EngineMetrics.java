@@ -11,8 +11,9 @@ import java.util.stream.DoubleStream;
 /**
  * What one life of a worker counts, and the page that shows it.
  *
- * <p>Names, labels and buckets are those of vLLM 0.32 ({@code v1/metrics/loggers.py}, seen on a running worker). Times
- * are machine seconds, before any time scale. Written by the engine thread, read by scrapes; every method locks.
+ * <p>Names, labels and buckets are those of vLLM 0.32 ({@code v1/metrics/loggers.py}, seen on a
+ * running worker). Times are machine seconds, before any time scale. Written by the engine thread,
+ * read by scrapes; every method locks.
  */
 final class EngineMetrics {
   private static final double[] TTFT_BUCKETS = {
@@ -86,8 +87,7 @@ final class EngineMetrics {
    * @param maxLoras adapters served, 0 for none
    * @param unixSeconds wall clock for the series that carry a time
    */
-  EngineMetrics(
-      String model, EngineOptions options, int maxLoras, Supplier<Double> unixSeconds) {
+  EngineMetrics(String model, EngineOptions options, int maxLoras, Supplier<Double> unixSeconds) {
     this.model = model;
     this.options = options;
     this.maxLoras = maxLoras;
@@ -135,7 +135,8 @@ final class EngineMetrics {
   synchronized void left(EngineRequest request) {
     EngineRequest.Lora lora = request.lora();
     if (lora != null) {
-      Map<String, Integer> holder = loraRunning.containsKey(lora.name()) ? loraRunning : loraWaiting;
+      Map<String, Integer> holder =
+          loraRunning.containsKey(lora.name()) ? loraRunning : loraWaiting;
       count(holder, request, -1);
     }
   }

@@ -4,17 +4,20 @@ package io.kvoy.e2e.sim;
 /**
  * Size and speed of the simulated machine. Times are those of the machine, before any time scale.
  *
- * <p>One engine step with {@code p} prompt tokens and {@code d} decoding sequences takes {@code stepOverheadMillis + p /
- * prefillTokensPerSecond + decode(d)}, where {@code decode(1)} fills the step up to {@code 1 / decodeTokensPerSecond}
- * and every further sequence adds {@code decodeSlowdown} of that.
+ * <p>One engine step with {@code p} prompt tokens and {@code d} decoding sequences takes {@code
+ * stepOverheadMillis + p / prefillTokensPerSecond + decode(d)}, where {@code decode(1)} fills the
+ * step up to {@code 1 / decodeTokensPerSecond} and every further sequence adds {@code
+ * decodeSlowdown} of that.
  *
- * @param usableBlocks cache blocks that requests can hold (vLLM's {@code num_gpu_blocks} less its null block)
+ * @param usableBlocks cache blocks that requests can hold (vLLM's {@code num_gpu_blocks} less its
+ *     null block)
  * @param blockSize tokens per block
  * @param maxModelLen longest prompt plus answer, in tokens
  * @param maxNumSeqs most sequences in one batch
  * @param maxBatchedTokens most tokens of one step; longer prompts are computed in chunks
  * @param prefillTokensPerSecond prompt tokens computed per second, alone
- * @param decodeTokensPerSecond tokens generated per second by a sequence that has the machine for itself
+ * @param decodeTokensPerSecond tokens generated per second by a sequence that has the machine for
+ *     itself
  * @param decodeSlowdown share of a lone decode step that each further decoding sequence adds
  * @param stepOverheadMillis fixed time of a step
  * @param jitter half-width of a seeded random factor on each step's time: 0.1 means 0.9 to 1.1

@@ -16,7 +16,8 @@ import org.jspecify.annotations.Nullable;
  * @param maxTokens tokens to generate at most, at least 1
  * @param minTokens no end of text before that many tokens
  * @param ignoreEos whether the sequence runs up to {@code maxTokens} in any case
- * @param variant tells apart several answers to one prompt ({@code n} greater than 1), 0 for the first
+ * @param variant tells apart several answers to one prompt ({@code n} greater than 1), 0 for the
+ *     first
  * @param sink receives each token on the engine thread; must not block
  */
 @SuppressWarnings("ArrayRecordComponent") // Never compared; ids stay primitive.

@@ -4,8 +4,8 @@ package io.kvoy.e2e.sim;
 /**
  * How a worker tells about its cache ({@code --kv-events-config} of vLLM).
  *
- * @param endpoint address of the PUB socket, empty for none; bound when it holds {@code *} or {@code ::}, else connected
- *     to. Port 0 or {@code *} picks one
+ * @param endpoint address of the PUB socket, empty for none; bound when it holds {@code *} or
+ *     {@code ::}, else connected to. Port 0 or {@code *} picks one
  * @param replayEndpoint address of the ROUTER socket, empty for none; always bound
  * @param topic first frame of each message
  * @param bufferSteps batches kept for replay
@@ -73,7 +73,9 @@ public record EventOptions(
         || endpoint.startsWith("inproc://");
   }
 
-  /** These options with the ports that a publisher got, so that its successor binds the same ones. */
+  /**
+   * These options with the ports that a publisher got, so that its successor binds the same ones.
+   */
   EventOptions resolved(KvEventPublisher publisher) {
     return withEndpoints(publisher.endpoint(), publisher.replayEndpoint());
   }

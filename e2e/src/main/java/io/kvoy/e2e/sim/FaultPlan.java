@@ -26,7 +26,8 @@ public final class FaultPlan {
    * One planned failure.
    *
    * @param status HTTP status, used by {@link Kind#STATUS}
-   * @param afterTokens tokens that a stream delivers before it fails; not used by {@link Kind#STATUS}
+   * @param afterTokens tokens that a stream delivers before it fails; not used by {@link
+   *     Kind#STATUS}
    */
   public record Fault(Kind kind, int status, int afterTokens) {
     public Fault {
@@ -56,7 +57,8 @@ public final class FaultPlan {
   /** Plans the same fault for that many more requests. */
   public synchronized void add(int count, Fault fault) {
     if (count < 0 || count > MAX_PLANNED - planned.size()) {
-      throw new IllegalArgumentException("count must be 0..%d, was %d".formatted(MAX_PLANNED, count));
+      throw new IllegalArgumentException(
+          "count must be 0..%d, was %d".formatted(MAX_PLANNED, count));
     }
     for (int i = 0; i < count; i++) {
       planned.addLast(fault);

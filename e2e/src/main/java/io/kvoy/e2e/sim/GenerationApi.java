@@ -14,9 +14,9 @@ import java.util.concurrent.LinkedBlockingQueue;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the three generating APIs have in common: read and check, wait the API server's share of the time, queue the
- * sequences, pass tokens on as they come, and drop everything the moment the client leaves. The spelling of an answer is
- * a {@link AnswerWriter}'s. Called on request threads.
+ * What the three generating APIs have in common: read and check, wait the API server's share of the
+ * time, queue the sequences, pass tokens on as they come, and drop everything the moment the client
+ * leaves. The spelling of an answer is a {@link AnswerWriter}'s. Called on request threads.
  */
 final class GenerationApi {
 
@@ -220,9 +220,9 @@ final class GenerationApi {
       case ERROR_EVENT -> {
         // vLLM reports a failure after the head has left as an event of the stream.
         ApiError error =
-            new ApiError(500, "EngineCore encountered an issue.", "InternalServerError", null, false);
-        exchange.chunk(
-            "data: " + JsonText.write(error.openAi()) + "\n\ndata: [DONE]\n\n");
+            new ApiError(
+                500, "EngineCore encountered an issue.", "InternalServerError", null, false);
+        exchange.chunk("data: " + JsonText.write(error.openAi()) + "\n\ndata: [DONE]\n\n");
         exchange.endChunked();
       }
       case STALL -> {

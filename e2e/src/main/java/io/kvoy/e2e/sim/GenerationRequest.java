@@ -53,7 +53,10 @@ record GenerationRequest(
    * @param loras adapters by name
    */
   static Outcome read(
-      ApiKind api, HttpRequest http, SimOptions options, Map<String, EngineRequest.Lora> loras,
+      ApiKind api,
+      HttpRequest http,
+      SimOptions options,
+      Map<String, EngineRequest.Lora> loras,
       SimTokenizer tokenizer) {
     BodyFields body;
     switch (BodyFields.read(http)) {
@@ -157,8 +160,7 @@ record GenerationRequest(
 
   private static Outcome notTokenized(String reason) {
     return new Outcome.Refused(
-        ApiError.badRequest(
-            "The simulated worker cannot tokenize this prompt: " + reason, null));
+        ApiError.badRequest("The simulated worker cannot tokenize this prompt: " + reason, null));
   }
 
   private static @Nullable ApiError shape(ApiKind api, BodyFields body) {

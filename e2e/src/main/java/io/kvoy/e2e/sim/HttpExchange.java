@@ -15,7 +15,8 @@ import java.util.concurrent.CountDownLatch;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One request and the answer to it, written in the header order and spelling of uvicorn behind vLLM.
+ * One request and the answer to it, written in the header order and spelling of uvicorn behind
+ * vLLM.
  *
  * <p>The handler's thread writes; the connection's thread may call {@link #disconnect} at any time.
  */

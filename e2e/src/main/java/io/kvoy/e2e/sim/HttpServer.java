@@ -23,9 +23,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A small HTTP/1.1 server that can do what a simulator must: notice at once that a client left (it keeps reading while
- * the answer is made), send heads early, stream chunks, keep connections alive as long as uvicorn does, and die like a
- * process, with resets on all connections.
+ * A small HTTP/1.1 server that can do what a simulator must: notice at once that a client left (it
+ * keeps reading while the answer is made), send heads early, stream chunks, keep connections alive
+ * as long as uvicorn does, and die like a process, with resets on all connections.
  *
  * <p>One virtual thread per connection reads; one per request runs the handler. Input is bounded.
  */
@@ -35,7 +35,9 @@ final class HttpServer implements AutoCloseable {
   /** Largest request head: uvicorn's h11 limit. */
   private static final int MAX_HEAD_BYTES = 64 * 1024;
 
-  /** Largest request body. vLLM has no limit; this keeps a mistaken client from filling the heap. */
+  /**
+   * Largest request body. vLLM has no limit; this keeps a mistaken client from filling the heap.
+   */
   private static final int MAX_BODY_BYTES = 64 * 1024 * 1024;
 
   /** How often a blocked read wakes to look at its keep-alive limit. */
@@ -226,7 +228,10 @@ final class HttpServer implements AutoCloseable {
       }
     }
 
-    /** Waits for the end of the exchange, for the next request's first byte, or for the client to leave. */
+    /**
+     * Waits for the end of the exchange, for the next request's first byte, or for the client to
+     * leave.
+     */
     private void watch(HttpExchange exchange) {
       while (next == limit && !exchange.isDone()) {
         try {
@@ -282,9 +287,7 @@ final class HttpServer implements AutoCloseable {
       }
       Map<String, String> headers = new HashMap<>();
       int headBytes = start.length();
-      for (String line = readLine(false);
-          line != null && !line.isEmpty();
-          line = readLine(false)) {
+      for (String line = readLine(false); line != null && !line.isEmpty(); line = readLine(false)) {
         headBytes += line.length();
         int colon = line.indexOf(':');
         if (colon <= 0 || headBytes > MAX_HEAD_BYTES) {
@@ -411,7 +414,8 @@ final class HttpServer implements AutoCloseable {
       out.write(
           ("HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
                   + "connection: close\r\n\r\n")
-              .formatted(status, status == 413 ? "Request Entity Too Large" : "Bad Request", body.length)
+              .formatted(
+                  status, status == 413 ? "Request Entity Too Large" : "Bad Request", body.length)
               .getBytes(StandardCharsets.ISO_8859_1));
       out.write(body);
       out.flush();

@@ -7,13 +7,16 @@ import java.util.List;
 import java.util.SequencedMap;
 import org.jspecify.annotations.Nullable;
 
-/** Builds and writes JSON the way vLLM's server does: keys in the order given, no spaces, nothing escaped needlessly. */
+/**
+ * Builds and writes JSON the way vLLM's server does: keys in the order given, no spaces, nothing
+ * escaped needlessly.
+ */
 final class JsonText {
   private JsonText() {}
 
   /**
-   * An object from alternating keys and values. Values may be null, strings, booleans, numbers, {@link Json} or lists of
-   * those.
+   * An object from alternating keys and values. Values may be null, strings, booleans, numbers,
+   * {@link Json} or lists of those.
    */
   static Json.Obj obj(@Nullable Object... keysAndValues) {
     SequencedMap<String, Json> fields = new LinkedHashMap<>();

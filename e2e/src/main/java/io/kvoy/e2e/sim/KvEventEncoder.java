@@ -10,12 +10,12 @@ import org.msgpack.core.MessagePack;
 import org.msgpack.core.MessagePacker;
 
 /**
- * Puts one batch of cache events into MessagePack, byte for byte as vLLM does ({@code distributed/kv_events.py}): {@code
- * [ts, [event…], data parallel rank]}. Thread-safe.
+ * Puts one batch of cache events into MessagePack, byte for byte as vLLM does ({@code
+ * distributed/kv_events.py}): {@code [ts, [event…], data parallel rank]}. Thread-safe.
  *
  * @param format how an event itself is laid out
- * @param intHashes true: the last 8 digest bytes as an unsigned integer; false: the whole digest as bytes ({@code
- *     VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES})
+ * @param intHashes true: the last 8 digest bytes as an unsigned integer; false: the whole digest as
+ *     bytes ({@code VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES})
  */
 record KvEventEncoder(EventOptions.Format format, boolean intHashes) {
   private static final String MEDIUM = "GPU";

@@ -19,18 +19,23 @@ import org.zeromq.ZContext;
 import org.zeromq.ZMQ;
 
 /**
- * Tells the world about the cache of one worker life over ZeroMQ, as vLLM 0.32 does ({@code distributed/kv_events.py}).
+ * Tells the world about the cache of one worker life over ZeroMQ, as vLLM 0.32 does ({@code
+ * distributed/kv_events.py}).
  *
- * <p>One thread owns both sockets. It sends each batch as {@code [topic, sequence number, payload]} on the PUB socket,
- * keeps the last ones in a ring, and between batches answers whoever asks the ROUTER socket for an older sequence
- * number; an answer can therefore take the 100 ms that it waits for a batch. Sequence numbers begin at 0 in each life.
+ * <p>One thread owns both sockets. It sends each batch as {@code [topic, sequence number, payload]}
+ * on the PUB socket, keeps the last ones in a ring, and between batches answers whoever asks the
+ * ROUTER socket for an older sequence number; an answer can therefore take the 100 ms that it waits
+ * for a batch. Sequence numbers begin at 0 in each life.
  */
 final class KvEventPublisher implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(KvEventPublisher.class);
   private static final byte[] NOTHING = {};
   private static final byte[] END_OF_REPLAY = {-1, -1, -1, -1, -1, -1, -1, -1};
 
-  /** How long the thread waits for a batch before it looks at the ROUTER socket ({@code _publisher_thread}). */
+  /**
+   * How long the thread waits for a batch before it looks at the ROUTER socket ({@code
+   * _publisher_thread}).
+   */
   private static final long POLL_MILLIS = 100;
 
   /** Without events, so never sent: ends the wait for a batch. */
@@ -210,8 +215,7 @@ final class KvEventPublisher implements AutoCloseable {
     answer(router, peer, NOTHING, END_OF_REPLAY, NOTHING);
   }
 
-  private void answer(
-      ZMQ.Socket router, byte[] peer, byte[] topic, byte[] seq, byte[] payload) {
+  private void answer(ZMQ.Socket router, byte[] peer, byte[] topic, byte[] seq, byte[] payload) {
     router.sendMore(peer);
     router.sendMore(NOTHING);
     switch (options.framing()) {
@@ -231,8 +235,8 @@ final class KvEventPublisher implements AutoCloseable {
   }
 
   /**
-   * Binds and says where, in the caller's spelling but with the real port; port 0 means any. IPv4 addresses mapped into
-   * IPv6 are bound as what they are.
+   * Binds and says where, in the caller's spelling but with the real port; port 0 means any. IPv4
+   * addresses mapped into IPv6 are bound as what they are.
    */
   private static String bind(ZMQ.Socket socket, String endpoint) {
     boolean pick = endpoint.endsWith(":0");

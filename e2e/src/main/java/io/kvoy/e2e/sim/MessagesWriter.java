@@ -6,8 +6,9 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Anthropic {@code /v1/messages} answers as vLLM 0.32 writes them. The first event of a stream counts the whole prompt as
- * input, the last one only what was neither found in the cache nor newly put there.
+ * Anthropic {@code /v1/messages} answers as vLLM 0.32 writes them. The first event of a stream
+ * counts the whole prompt as input, the last one only what was neither found in the cache nor newly
+ * put there.
  */
 final class MessagesWriter implements GenerationApi.AnswerWriter {
   private final GenerationRequest request;
@@ -81,10 +82,7 @@ final class MessagesWriter implements GenerationApi.AnswerWriter {
     GenerationApi.Answer answer = answers.getFirst();
     StringBuilder out = new StringBuilder(512);
     if (blockOpened) {
-      event(
-          out,
-          "content_block_stop",
-          JsonText.obj("type", "content_block_stop", "index", 0));
+      event(out, "content_block_stop", JsonText.obj("type", "content_block_stop", "index", 0));
     }
     event(
         out,

@@ -2,8 +2,9 @@
 package io.kvoy.e2e.sim;
 
 /**
- * Writes the Prometheus text format the way Python's client library does: every number a float, a {@code _created}
- * gauge after each counter and histogram, labels in alphabetical order. Used within one call of a scrape.
+ * Writes the Prometheus text format the way Python's client library does: every number a float, a
+ * {@code _created} gauge after each counter and histogram, labels in alphabetical order. Used
+ * within one call of a scrape.
  */
 final class PrometheusPage {
   private final StringBuilder out = new StringBuilder(32_768);

@@ -10,8 +10,8 @@ import io.kvoy.tokenizer.Tokenization;
 import java.util.List;
 
 /**
- * Kvoy's own reading of requests as the simulated worker's: bodies through {@link Dialects}, prompts through a {@link
- * PromptTokenizer} of a real model.
+ * Kvoy's own reading of requests as the simulated worker's: bodies through {@link Dialects},
+ * prompts through a {@link PromptTokenizer} of a real model.
  *
  * @param vocabularySize ids below this are known to the model
  * @param endId the model's end-of-text token

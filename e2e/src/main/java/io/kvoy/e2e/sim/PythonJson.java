@@ -9,8 +9,9 @@ import java.util.List;
 import java.util.SequencedMap;
 
 /**
- * Reads JSON as Python's {@code json} module does, so that a bad body is answered with vLLM's words: the error's text and
- * the position that its validation message shows. Pure; depth is bounded.
+ * Reads JSON as Python's {@code json} module does, so that a bad body is answered with vLLM's
+ * words: the error's text and the position that its validation message shows. Pure; depth is
+ * bounded.
  */
 final class PythonJson {
   /** Nesting at which CPython's parser gives up on its default stack. */

@@ -8,9 +8,15 @@ import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** Answers as vLLM's API server frames them: the headers around every body. Called on request threads. */
+/**
+ * Answers as vLLM's API server frames them: the headers around every body. Called on request
+ * threads.
+ */
 final class Replies {
-  /** What vLLM 0.32.0 puts into {@code system_fingerprint}: its version and a hash of its configuration. */
+  /**
+   * What vLLM 0.32.0 puts into {@code system_fingerprint}: its version and a hash of its
+   * configuration.
+   */
   static final String FINGERPRINT = "vllm-0.32.0-5131a70e";
 
   static final String VERSION = "0.32.0";
@@ -90,5 +96,4 @@ final class Replies {
       default -> null;
     };
   }
-
 }

@@ -16,8 +16,7 @@ final class ServerPages {
   private final SimTokenizer tokenizer;
   private final Map<String, EngineRequest.Lora> loras;
 
-  ServerPages(
-      SimOptions options, SimTokenizer tokenizer, Map<String, EngineRequest.Lora> loras) {
+  ServerPages(SimOptions options, SimTokenizer tokenizer, Map<String, EngineRequest.Lora> loras) {
     this.options = options;
     this.tokenizer = tokenizer;
     this.loras = loras;
@@ -38,8 +37,7 @@ final class ServerPages {
 
   void models(HttpExchange exchange, WorkerLife life) throws IOException {
     List<Json> models = new ArrayList<>();
-    models.add(
-        model(life, options.model(), options.model(), null, options.engine().maxModelLen()));
+    models.add(model(life, options.model(), options.model(), null, options.engine().maxModelLen()));
     for (EngineRequest.Lora lora : loras.values()) {
       models.add(model(life, lora.name(), lora.path(), options.model(), null));
     }
@@ -149,8 +147,7 @@ final class ServerPages {
       }
       case BodyFields.Outcome.Read(BodyFields read) -> fields = read;
     }
-    ApiKind api =
-        fields.get("messages") == null ? ApiKind.COMPLETIONS : ApiKind.CHAT_COMPLETIONS;
+    ApiKind api = fields.get("messages") == null ? ApiKind.COMPLETIONS : ApiKind.CHAT_COMPLETIONS;
     switch (tokenizer.prompts(api, exchange.request().body())) {
       case Tokenization.Exact(List<int[]> prompts) -> {
         int[] ids = prompts.isEmpty() ? new int[0] : prompts.getFirst();

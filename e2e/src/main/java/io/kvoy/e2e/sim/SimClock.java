@@ -4,8 +4,8 @@ package io.kvoy.e2e.sim;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Simulated time: nanoseconds of machine time since the worker's start, {@code timeScale} times as fast as the wall
- * clock. Thread-safe.
+ * Simulated time: nanoseconds of machine time since the worker's start, {@code timeScale} times as
+ * fast as the wall clock. Thread-safe.
  */
 final class SimClock {
   private final double timeScale;
@@ -22,7 +22,10 @@ final class SimClock {
     return (long) ((System.nanoTime() - startNanos) * timeScale);
   }
 
-  /** Lets the wall clock pass until the simulated time is reached, or the thread is unparked or interrupted. */
+  /**
+   * Lets the wall clock pass until the simulated time is reached, or the thread is unparked or
+   * interrupted.
+   */
   void parkUntil(long simulatedNanos) {
     long wall = (long) ((simulatedNanos - nowNanos()) / timeScale);
     if (wall > 0) {

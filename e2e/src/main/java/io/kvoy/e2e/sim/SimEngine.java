@@ -12,26 +12,29 @@ import org.jspecify.annotations.Nullable;
 /**
  * Scheduler and block cache of one vLLM worker, as a machine that is stepped by hand.
  *
- * <p>A step has two halves. {@link #schedule} decides what is computed, takes and stores blocks (so that two requests
- * of one step already share), and says how long the machine will need. {@link #complete} produces the tokens, ends
- * sequences and hands out the cache events of the step. Between the halves nothing changes but {@link #abort}. Whoever
- * steps it decides whether the time between passes for real ({@link EngineLoop}) or not (tests).
+ * <p>A step has two halves. {@link #schedule} decides what is computed, takes and stores blocks (so
+ * that two requests of one step already share), and says how long the machine will need. {@link
+ * #complete} produces the tokens, ends sequences and hands out the cache events of the step.
+ * Between the halves nothing changes but {@link #abort}. Whoever steps it decides whether the time
+ * between passes for real ({@link EngineLoop}) or not (tests).
  *
- * <p>Rules, from vLLM 0.32 ({@code v1/core/sched/scheduler.py}, {@code v1/core/kv_cache_manager.py}):
+ * <p>Rules, from vLLM 0.32 ({@code v1/core/sched/scheduler.py}, {@code
+ * v1/core/kv_cache_manager.py}):
  *
  * <ul>
- *   <li>running sequences first, each with all tokens it lacks, within the token budget; then waiting ones in order of
- *       arrival while budget, batch places and blocks last;
+ *   <li>running sequences first, each with all tokens it lacks, within the token budget; then
+ *       waiting ones in order of arrival while budget, batch places and blocks last;
  *   <li>a waiting request is admitted only if its whole prompt fits into free blocks;
- *   <li>a running sequence that finds no block drives out the youngest one, which starts again from its cached blocks;
- *       nobody new is admitted in such a step;
+ *   <li>a running sequence that finds no block drives out the youngest one, which starts again from
+ *       its cached blocks; nobody new is admitted in such a step;
  *   <li>a prefix hit covers whole blocks and never the last token;
- *   <li>a block is stored, and announced, when the step that fills it is scheduled; the events of a step leave together
- *       at its end;
+ *   <li>a block is stored, and announced, when the step that fills it is scheduled; the events of a
+ *       step leave together at its end;
  *   <li>emptying the cache is announced with the next step's events.
  * </ul>
  *
- * <p>Not thread-safe: belongs to one thread. Times are simulated nanoseconds since the worker's start.
+ * <p>Not thread-safe: belongs to one thread. Times are simulated nanoseconds since the worker's
+ * start.
  */
 final class SimEngine {
 
@@ -139,7 +142,9 @@ final class SimEngine {
     publishGauges();
   }
 
-  /** Drops a request; its blocks are free, and still cached, at once. False when it is not known. */
+  /**
+   * Drops a request; its blocks are free, and still cached, at once. False when it is not known.
+   */
   boolean abort(String requestId) {
     Sequence sequence = live.remove(requestId);
     if (sequence == null) {
@@ -234,7 +239,8 @@ final class SimEngine {
   /**
    * Second half of a step: tokens to their sinks, events to the caller.
    *
-   * @param publish receives the step's cache events, before any sink hears of the step; not called when there are none
+   * @param publish receives the step's cache events, before any sink hears of the step; not called
+   *     when there are none
    */
   void complete(Step step, long nowNanos, java.util.function.Consumer<List<KvEvent>> publish) {
     List<EngineOutput> outputs = new ArrayList<>();
@@ -252,8 +258,7 @@ final class SimEngine {
         continue;
       }
       int index = sequence.generated();
-      boolean mayEnd =
-          !sequence.request.ignoreEos() && index + 1 > sequence.request.minTokens();
+      boolean mayEnd = !sequence.request.ignoreEos() && index + 1 > sequence.request.minTokens();
       int token = source.next(sequence.promptSeed, index, mayEnd);
       sequence.append(token);
       generated++;
@@ -262,8 +267,7 @@ final class SimEngine {
         int prompt = sequence.request.prompt().length;
         sequence.createdCacheTokens =
             Math.max(
-                0,
-                Math.min(sequence.stored * options.blockSize(), prompt) - sequence.cachedTokens);
+                0, Math.min(sequence.stored * options.blockSize(), prompt) - sequence.cachedTokens);
         promptComputed += prompt - sequence.cachedTokens;
         metrics.firstToken(
             sequence.request, nowNanos - sequence.arrivedNanos, sequence.cachedTokens);
@@ -365,7 +369,10 @@ final class SimEngine {
     return hit;
   }
 
-  /** Takes the blocks for the next tokens and stores those that they fill; false when too few are free. */
+  /**
+   * Takes the blocks for the next tokens and stores those that they fill; false when too few are
+   * free.
+   */
   private boolean allocate(Sequence sequence, int tokens) {
     int end = sequence.computed + tokens;
     int missing = blocksFor(end) - sequence.blocks.size();

@@ -11,14 +11,16 @@ import org.jspecify.annotations.Nullable;
  * @param loras adapters as {@code name=path}, numbered from 1 in this order
  * @param host address to listen on
  * @param port HTTP port, 0 for any
- * @param controlPort port of a second listener that serves {@code /sim/…} alone and outlives a crash; 0 for any, -1 for
- *     none
+ * @param controlPort port of a second listener that serves {@code /sim/…} alone and outlives a
+ *     crash; 0 for any, -1 for none
  * @param seed of everything random: answers, their lengths, jitter, request ids
  * @param timeScale machine seconds per wall second
- * @param apiOverheadMillis machine time between a request's arrival and its place in the queue, and with it the head of
- *     a streamed answer
- * @param meanAnswerTokens mean length of answers that are not cut short; 0 for answers that only limits end
- * @param keepAliveMillis wall time after which an idle connection is closed (uvicorn behind vLLM: 5 s)
+ * @param apiOverheadMillis machine time between a request's arrival and its place in the queue, and
+ *     with it the head of a streamed answer
+ * @param meanAnswerTokens mean length of answers that are not cut short; 0 for answers that only
+ *     limits end
+ * @param keepAliveMillis wall time after which an idle connection is closed (uvicorn behind vLLM: 5
+ *     s)
  * @param promptTokensDetails {@code --enable-prompt-tokens-details}: cached tokens in the usage
  * @param requestIdHeaders {@code --enable-request-id-headers}
  * @param tokenizer the tokenizer; null for {@link WordTokenizer}

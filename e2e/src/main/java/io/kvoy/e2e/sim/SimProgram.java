@@ -124,9 +124,7 @@ final class SimProgram implements Callable<Integer> {
   @Option(names = "--kv-events-buffer-steps", description = "batches kept for replay")
   private int bufferSteps = EventOptions.OFF.bufferSteps();
 
-  @Option(
-      names = "--kv-events-format",
-      description = "MAP (vLLM 0.24 and later) or ARRAY (before)")
+  @Option(names = "--kv-events-format", description = "MAP (vLLM 0.24 and later) or ARRAY (before)")
   private EventOptions.Format format = EventOptions.Format.MAP;
 
   @Option(
@@ -134,9 +132,7 @@ final class SimProgram implements Callable<Integer> {
       description = "replay answers WITH_TOPIC (0.26 and later) or WITHOUT_TOPIC (before)")
   private EventOptions.Framing framing = EventOptions.Framing.WITH_TOPIC;
 
-  @Option(
-      names = "--kv-events-byte-hashes",
-      description = "hashes as 32 bytes instead of integers")
+  @Option(names = "--kv-events-byte-hashes", description = "hashes as 32 bytes instead of integers")
   private boolean byteHashes;
 
   @Override
@@ -195,7 +191,8 @@ final class SimProgram implements Callable<Integer> {
   /**
    * The tokenizer of a folder.
    *
-   * <p>PLUG-IN PLACE: a folder becomes {@code new PromptSimTokenizer(<folder tokenizer>, vocabulary size, end id)} here.
+   * <p>PLUG-IN PLACE: a folder becomes {@code new PromptSimTokenizer(<folder tokenizer>, vocabulary
+   * size, end id)} here.
    */
   private static @Nullable SimTokenizer open(@Nullable Path folder) {
     if (folder != null) {

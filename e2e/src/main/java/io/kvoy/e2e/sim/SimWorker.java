@@ -21,9 +21,9 @@ import picocli.CommandLine;
  * }
  * }</pre>
  *
- * <p>A worker goes through lives: {@link #crash} ends one the hard way, {@link #up} begins the next one on the same
- * ports with an empty cache, {@link #restart} does both. Every control method is also an HTTP call, see {@link
- * ControlApi}. Thread-safe.
+ * <p>A worker goes through lives: {@link #crash} ends one the hard way, {@link #up} begins the next
+ * one on the same ports with an empty cache, {@link #restart} does both. Every control method is
+ * also an HTTP call, see {@link ControlApi}. Thread-safe.
  */
 public final class SimWorker implements AutoCloseable {
   /** How long a port of the last life may stay taken before {@link #up} gives up. */
@@ -386,7 +386,11 @@ public final class SimWorker implements AutoCloseable {
     if (fault != null && fault.kind() == FaultPlan.Kind.STATUS) {
       ApiError error =
           new ApiError(
-              fault.status(), "Failure asked for by /sim/fail.", "InternalServerError", null, false);
+              fault.status(),
+              "Failure asked for by /sim/fail.",
+              "InternalServerError",
+              null,
+              false);
       Replies.error(exchange, now.options(), now.life(), api, error);
       return;
     }

@@ -10,22 +10,80 @@ import java.util.Map;
 /**
  * The simulated model's speech: English words, each of which is exactly one token.
  *
- * <p>The first word of an answer is written without a space before it, the others with one, and only words that are a
- * single token that way are used. So an answer that a client sends back in the next turn tokenizes to the very ids that
- * were generated, and finds its blocks. Which word comes is drawn from the seed, the prompt and the position.
+ * <p>The first word of an answer is written without a space before it, the others with one, and
+ * only words that are a single token that way are used. So an answer that a client sends back in
+ * the next turn tokenizes to the very ids that were generated, and finds its blocks. Which word
+ * comes is drawn from the seed, the prompt and the position.
  *
  * <p>Immutable after construction, thread-safe.
  */
 final class WordModel implements TokenSource {
   private static final List<String> WORDS =
       List.of(
-          "the", "and", "for", "that", "with", "from", "this", "have", "which", "their", "water",
-          "river", "mountain", "train", "light", "house", "garden", "window", "stone", "green",
-          "winter", "summer", "morning", "night", "road", "bridge", "field", "forest", "island",
-          "music", "paper", "number", "letter", "story", "market", "school", "city", "village",
-          "table", "bread", "fish", "bird", "horse", "cloud", "rain", "snow", "wind", "fire",
-          "gold", "silver", "small", "large", "early", "late", "old", "young", "first", "last",
-          "many", "every", "other", "between", "under", "above");
+          "the",
+          "and",
+          "for",
+          "that",
+          "with",
+          "from",
+          "this",
+          "have",
+          "which",
+          "their",
+          "water",
+          "river",
+          "mountain",
+          "train",
+          "light",
+          "house",
+          "garden",
+          "window",
+          "stone",
+          "green",
+          "winter",
+          "summer",
+          "morning",
+          "night",
+          "road",
+          "bridge",
+          "field",
+          "forest",
+          "island",
+          "music",
+          "paper",
+          "number",
+          "letter",
+          "story",
+          "market",
+          "school",
+          "city",
+          "village",
+          "table",
+          "bread",
+          "fish",
+          "bird",
+          "horse",
+          "cloud",
+          "rain",
+          "snow",
+          "wind",
+          "fire",
+          "gold",
+          "silver",
+          "small",
+          "large",
+          "early",
+          "late",
+          "old",
+          "young",
+          "first",
+          "last",
+          "many",
+          "every",
+          "other",
+          "between",
+          "under",
+          "above");
 
   private final long seed;
   private final int meanTokens;
@@ -35,7 +93,8 @@ final class WordModel implements TokenSource {
   private final Map<Integer, String> texts = new HashMap<>();
 
   /**
-   * @param meanTokens mean length of an answer that is not cut short, in tokens; 0 for answers without end
+   * @param meanTokens mean length of an answer that is not cut short, in tokens; 0 for answers
+   *     without end
    */
   WordModel(SimTokenizer tokenizer, long seed, int meanTokens) {
     this.seed = seed;

@@ -12,9 +12,9 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A tokenizer without files: every word with the space before it, every other character and every role mark is one
- * token, whose id is a hash. For tests of the simulator itself and for prompts given as ids; a router cannot reproduce
- * it.
+ * A tokenizer without files: every word with the space before it, every other character and every
+ * role mark is one token, whose id is a hash. For tests of the simulator itself and for prompts
+ * given as ids; a router cannot reproduce it.
  */
 final class WordTokenizer implements SimTokenizer {
   private static final Pattern PIECE = Pattern.compile("<\\|[a-z_]+\\|>| ?\\p{L}+| ?\\p{N}+|\\s|.");

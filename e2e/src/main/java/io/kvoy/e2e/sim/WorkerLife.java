@@ -9,8 +9,8 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One life of a worker, from its start to its end: an empty cache, counters at zero and event sequence numbers from 0.
- * What a restart keeps belongs to {@link SimWorker}. Thread-safe.
+ * One life of a worker, from its start to its end: an empty cache, counters at zero and event
+ * sequence numbers from 0. What a restart keeps belongs to {@link SimWorker}. Thread-safe.
  */
 final class WorkerLife implements AutoCloseable {
   private final EngineMetrics metrics;
@@ -72,8 +72,7 @@ final class WorkerLife implements AutoCloseable {
     for (String lora : options.loras()) {
       int equals = lora.indexOf('=');
       String name = lora.substring(0, equals);
-      loras.put(
-          name, new EngineRequest.Lora(loras.size() + 1, name, lora.substring(equals + 1)));
+      loras.put(name, new EngineRequest.Lora(loras.size() + 1, name, lora.substring(equals + 1)));
     }
     return loras;
   }

@@ -21,7 +21,10 @@ import org.msgpack.value.MapValue;
 import org.msgpack.value.Value;
 import org.msgpack.value.ValueFactory;
 
-/** The engine, given the requests of a recorded session as token ids, must do what the real worker did. */
+/**
+ * The engine, given the requests of a recorded session as token ids, must do what the real worker
+ * did.
+ */
 class SimEngineRecordedSessionTest {
   private static final EngineRequest.Lora LORA = new EngineRequest.Lora(1, "lora-a", "m/lora-a");
   private static final int NEWLINE = 198;
@@ -53,7 +56,12 @@ class SimEngineRecordedSessionTest {
       prompts.put("m1", join(shared, Arrays.copyOf(bySeq.get(18), 31)));
       for (String same :
           List.of(
-              "c2", "c4-salt", "c5-lora", "c6b-full-report", "c7-after-evict", "c8-after-reset",
+              "c2",
+              "c4-salt",
+              "c5-lora",
+              "c6b-full-report",
+              "c7-after-evict",
+              "c8-after-reset",
               "c9-again")) {
         prompts.put(same, Objects.requireNonNull(prompts.get("c1")));
       }
@@ -126,7 +134,10 @@ class SimEngineRecordedSessionTest {
     }
   }
 
-  /** Bytes mode, other hash algorithm and seed: hashes are only names, so the blocks are numbered as they appear. */
+  /**
+   * Bytes mode, other hash algorithm and seed: hashes are only names, so the blocks are numbered as
+   * they appear.
+   */
   @Test
   void evictsTheSameBlocksInTheSameOrderAsTheLlamaWorker() {
     String session = "session-c-llama-bytes-connect.jsonl";
@@ -164,7 +175,10 @@ class SimEngineRecordedSessionTest {
     assertThat(published).hasSameSizeAs(recorded);
   }
 
-  /** The events with each digest replaced by the order of its first appearance; keys stay in wire order. */
+  /**
+   * The events with each digest replaced by the order of its first appearance; keys stay in wire
+   * order.
+   */
   private static List<String> shape(byte[] payload, Map<String, Integer> names) {
     List<String> shape = new ArrayList<>();
     for (Value event : events(payload)) {
@@ -240,8 +254,7 @@ class SimEngineRecordedSessionTest {
   }
 
   private static void step(SimEngine engine, List<byte[]> published, KvEventEncoder encoder) {
-    engine.complete(
-        engine.schedule(0), 0, events -> published.add(encoder.batch(0, events, 0)));
+    engine.complete(engine.schedule(0), 0, events -> published.add(encoder.batch(0, events, 0)));
   }
 
   private static int cachedTokens(Json.Obj usage) {

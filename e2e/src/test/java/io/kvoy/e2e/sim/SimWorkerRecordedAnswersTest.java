@@ -22,7 +22,10 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Every answer has the form of the one that a real vLLM 0.32 worker gave, down to the order of keys and headers. */
+/**
+ * Every answer has the form of the one that a real vLLM 0.32 worker gave, down to the order of keys
+ * and headers.
+ */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 class SimWorkerRecordedAnswersTest {
   private static final String MODEL = "tiny-qwen3";
@@ -104,8 +107,7 @@ class SimWorkerRecordedAnswersTest {
     } else if (name.equals("completion-full")) {
       headers.add("endpoint-load-metrics-format: text");
     }
-    RawHttp.Answer answer =
-        RawHttp.post(worker.port(), path, body, headers.toArray(String[]::new));
+    RawHttp.Answer answer = RawHttp.post(worker.port(), path, body, headers.toArray(String[]::new));
     assertThat(shape(Recording.json(answer.body())))
         .isEqualTo(shape(Recording.json(Recording.resource("stream/" + name + ".json"))));
     assertHeaders(answer, Recording.resource("stream/" + name + ".headers"));
@@ -151,16 +153,31 @@ class SimWorkerRecordedAnswersTest {
   @ParameterizedTest
   @ValueSource(
       strings = {
-        "bad-json", "bad-json-messages", "bad-temperature", "empty-messages", "empty-prompt",
-        "missing-max-tokens-messages", "missing-messages", "not-found",
-        "request-template-untrusted", "token-out-of-vocab", "too-long-chat",
-        "too-long-completion", "too-long-max-tokens", "too-long-messages", "unknown-model-chat",
-        "unknown-model-completion", "unknown-model-messages", "wrong-content-type",
-        "wrong-method", "wrong-type"
+        "bad-json",
+        "bad-json-messages",
+        "bad-temperature",
+        "empty-messages",
+        "empty-prompt",
+        "missing-max-tokens-messages",
+        "missing-messages",
+        "not-found",
+        "request-template-untrusted",
+        "token-out-of-vocab",
+        "too-long-chat",
+        "too-long-completion",
+        "too-long-max-tokens",
+        "too-long-messages",
+        "unknown-model-chat",
+        "unknown-model-completion",
+        "unknown-model-messages",
+        "wrong-content-type",
+        "wrong-method",
+        "wrong-type"
       })
   void errorsAreTheRecordedOnesByteForByte(String name) throws IOException {
     String recorded = Recording.resource("errors/" + name + ".http");
-    int headEnd = recorded.indexOf("\r\n\r\n") >= 0 ? recorded.indexOf("\r\n\r\n") : recorded.indexOf("\n\n");
+    int headEnd =
+        recorded.indexOf("\r\n\r\n") >= 0 ? recorded.indexOf("\r\n\r\n") : recorded.indexOf("\n\n");
     String body = recorded.substring(headEnd).strip();
     RawHttp.Answer answer = badRequest(name);
     assertThat(answer.body()).isEqualTo(body);
@@ -172,7 +189,8 @@ class SimWorkerRecordedAnswersTest {
     String chat = "/v1/chat/completions";
     return switch (name) {
       // Python finds no value at character 42 and 9.
-      case "bad-json" -> RawHttp.post(port, chat, "{\"model\":\"tiny-qwen3\",\"messages\":[{\"role\":");
+      case "bad-json" ->
+          RawHttp.post(port, chat, "{\"model\":\"tiny-qwen3\",\"messages\":[{\"role\":");
       case "bad-json-messages" -> RawHttp.post(port, "/v1/messages", "{\"model\":");
       case "bad-temperature" -> RawHttp.post(port, chat, chat(",\"temperature\":-1"));
       case "empty-messages" ->
@@ -195,15 +213,12 @@ class SimWorkerRecordedAnswersTest {
               "{\"model\":\"tiny-qwen3\",\"prompt\":\"%s\"}".formatted(LONG_TEXT));
       case "too-long-max-tokens" -> RawHttp.post(port, chat, chat(",\"max_tokens\":5000"));
       case "too-long-messages" -> RawHttp.post(port, "/v1/messages", longChat(",\"max_tokens\":4"));
-      case "unknown-model-chat" ->
-          RawHttp.post(port, chat, chat("").replace("tiny-qwen3", "nope"));
+      case "unknown-model-chat" -> RawHttp.post(port, chat, chat("").replace("tiny-qwen3", "nope"));
       case "unknown-model-completion" ->
           RawHttp.post(port, "/v1/completions", "{\"model\":\"nope\",\"prompt\":\"hi\"}");
       case "unknown-model-messages" ->
           RawHttp.post(
-              port,
-              "/v1/messages",
-              chat(",\"max_tokens\":4").replace("tiny-qwen3", "nope"));
+              port, "/v1/messages", chat(",\"max_tokens\":4").replace("tiny-qwen3", "nope"));
       case "wrong-content-type" -> {
         try (RawHttp http = new RawHttp(port)) {
           http.send("POST", chat, List.of("content-type: text/plain"), chat(""));
@@ -234,7 +249,9 @@ class SimWorkerRecordedAnswersTest {
 
   /** {@code # TYPE} lines of vLLM's own metrics, in order. */
   private static List<String> types(String page) {
-    return page.lines().filter(l -> l.startsWith("# TYPE vllm:") && !l.contains("tool_call")).toList();
+    return page.lines()
+        .filter(l -> l.startsWith("# TYPE vllm:") && !l.contains("tool_call"))
+        .toList();
   }
 
   /** Samples of vLLM's own metrics without their values; information labels cut. */
@@ -280,10 +297,26 @@ class SimWorkerRecordedAnswersTest {
   /** Fields whose value is the model's or the clock's, not the format's. */
   private static final Set<String> FREE =
       Set.of(
-          "id", "created", "content", "text", "system_fingerprint", "prompt_tokens",
-          "total_tokens", "cached_tokens", "created_cache_tokens", "input_tokens",
-          "cache_creation_input_tokens", "cache_read_input_tokens", "original_input_tokens",
-          "count", "tokens", "endpoint", "replay_endpoint", "token_ids", "prompt_token_ids");
+          "id",
+          "created",
+          "content",
+          "text",
+          "system_fingerprint",
+          "prompt_tokens",
+          "total_tokens",
+          "cached_tokens",
+          "created_cache_tokens",
+          "input_tokens",
+          "cache_creation_input_tokens",
+          "cache_read_input_tokens",
+          "original_input_tokens",
+          "count",
+          "tokens",
+          "root",
+          "endpoint",
+          "replay_endpoint",
+          "token_ids",
+          "prompt_token_ids");
 
   /** The JSON text with free values replaced by their type. */
   private static String shape(Json value) {
@@ -298,7 +331,9 @@ class SimWorkerRecordedAnswersTest {
         yield new Json.Obj(fields);
       }
       case Json.Arr(List<Json> items) ->
-          FREE.contains(name) && items.stream().allMatch(Json.Int.class::isInstance) && !items.isEmpty()
+          FREE.contains(name)
+                  && items.stream().allMatch(Json.Int.class::isInstance)
+                  && !items.isEmpty()
               ? new Json.Str("<ids>")
               : new Json.Arr(items.stream().map(i -> masked(name, i)).toList());
       case Json.Str _ -> FREE.contains(name) ? nonEmpty(name, value) : value;

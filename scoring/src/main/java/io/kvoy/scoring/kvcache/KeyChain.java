@@ -77,8 +77,8 @@ final class KeyChain {
     return state;
   }
 
-  /** Zero means "no key" in the tables. */
+  /** Zero and one have a meaning of their own in the tables. */
   private static long nonZero(long key) {
-    return key == 0 ? C0 : key;
+    return key == 0 || key == EngineTable.UNPLACED ? C0 : key;
   }
 }

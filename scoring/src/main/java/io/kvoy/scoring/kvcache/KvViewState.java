@@ -29,6 +29,8 @@ public enum KvViewState {
   GAPPED(Trust.PARTIAL),
   /** Nothing heard although something should be; matches are ignored. */
   SILENT(Trust.NONE),
+  /** The worker publishes no events; only what we routed to it is known. */
+  BLIND(Trust.NONE),
   /** The worker's life is over; matches are ignored. */
   DEAD(Trust.NONE);
 

@@ -6,11 +6,25 @@ import org.jspecify.annotations.Nullable;
 /** Where a block lies, from fast to slow. */
 public enum Tier {
   /** In the engine's own cache; free to use. */
-  GPU,
+  GPU(0),
   /** In host memory; must be copied in. */
-  CPU,
+  CPU(1),
   /** On a disk, in an object store or on another machine. */
-  STORAGE;
+  STORAGE(2);
+
+  /** Number of tiers; {@link KeyTable} planes from here on belong to further cache groups. */
+  static final int COUNT = 3;
+
+  private final int plane;
+
+  Tier(int plane) {
+    this.plane = plane;
+  }
+
+  /** The tier's plane in {@link KeyTable}. */
+  int plane() {
+    return plane;
+  }
 
   /**
    * The tier of an event's {@code medium} field.

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.scoring.kvcache;
+
+import io.kvoy.scoring.fleet.Worker;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Who the bits of the index stand for, frozen. A member is one content of one worker: emptying a view or starting a new
+ * life takes a new member at once, and the old one's bits are swept away later without anyone looking at them.
+ *
+ * <p>Made by the index writer, read by look-ups, which keep one snapshot from start to end.
+ */
+final class Members {
+
+  static final Members NONE = new Members(new Member[0]);
+
+  private final @Nullable Member[] byId;
+  private final int[] idBySlot;
+
+  /** Members that a look-up considers: block size known and state worth something. */
+  final long[] lookable;
+
+  /** Of these, the ones with blocks outside the GPU. */
+  final long[] offloading;
+
+  /** Of these, the ones with groups that can veto. */
+  final long[] hybrid;
+
+  /** Distinct distances, in canonical blocks, between the blocks of a worker. */
+  final int[] strides;
+
+  /** Members by stride. */
+  final long[][] byStride;
+
+  /**
+   * One member.
+   *
+   * @param strideBlocks its block size in canonical blocks, 0 while unknown
+   * @param vetoes its further cache groups
+   */
+  record Member(
+      Worker worker,
+      int id,
+      int strideBlocks,
+      boolean hasOffload,
+      List<Veto> vetoes,
+      KvViewState state) {
+    Member {
+      vetoes = List.copyOf(vetoes);
+    }
+  }
+
+  /**
+   * A further cache group of a hybrid model: a prefix can be used only if this group still has its end.
+   *
+   * @param plane where the group's blocks are in {@link KeyTable}
+   * @param strideBlocks its block size in canonical blocks
+   * @param needBlocks how many of its blocks before the end of the prefix must be there
+   */
+  record Veto(int plane, int strideBlocks, int needBlocks) {}
+
+  Members(@Nullable Member[] byId) {
+    this.byId = byId;
+    int words = (byId.length + 63) >>> 6;
+    lookable = new long[words];
+    offloading = new long[words];
+    hybrid = new long[words];
+    int slots = 0;
+    for (Member member : byId) {
+      slots = member == null ? slots : Math.max(slots, member.worker().slot() + 1);
+    }
+    idBySlot = new int[slots];
+    Arrays.fill(idBySlot, -1);
+    List<Integer> distances = new ArrayList<>();
+    List<long[]> masks = new ArrayList<>();
+    for (Member member : byId) {
+      if (member == null) {
+        continue;
+      }
+      idBySlot[member.worker().slot()] = member.id();
+      if (member.strideBlocks() == 0 || member.state().trust() == KvViewState.Trust.NONE) {
+        continue;
+      }
+      set(lookable, member.id());
+      if (member.hasOffload()) {
+        set(offloading, member.id());
+      }
+      if (!member.vetoes().isEmpty()) {
+        set(hybrid, member.id());
+      }
+      int at = distances.indexOf(member.strideBlocks());
+      if (at < 0) {
+        at = distances.size();
+        distances.add(member.strideBlocks());
+        masks.add(new long[words]);
+      }
+      set(masks.get(at), member.id());
+    }
+    strides = distances.stream().mapToInt(Integer::intValue).toArray();
+    byStride = masks.toArray(long[][]::new);
+  }
+
+  /** A copy in which the id stands for {@code member}, or for nobody. */
+  Members with(int id, @Nullable Member member) {
+    @Nullable Member[] copy = Arrays.copyOf(byId, Math.max(byId.length, id + 1));
+    copy[id] = member;
+    return new Members(copy);
+  }
+
+  /** One more than the highest id. */
+  int size() {
+    return byId.length;
+  }
+
+  @Nullable Member get(int id) {
+    return id < byId.length ? byId[id] : null;
+  }
+
+  /** The member that stands for the slot's present life, or null. */
+  @Nullable Member atSlot(int slot) {
+    int id = slot < idBySlot.length ? idBySlot[slot] : -1;
+    return id < 0 ? null : byId[id];
+  }
+
+  /** The member that stands for this life of the worker, or null. */
+  @Nullable Member of(Worker worker) {
+    Member member = atSlot(worker.slot());
+    return member != null && member.worker().life() == worker.life() ? member : null;
+  }
+
+  private static void set(long[] mask, int id) {
+    mask[id >>> 6] |= 1L << id;
+  }
+}
