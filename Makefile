@@ -48,7 +48,7 @@ test: tools ## Unit and integration tests, with a real Envoy and real tokenizers
 .PHONY: e2e-vllm
 e2e-vllm: tools-vllm ## End-to-end tests on real vLLM workers (Linux, about 6 GB, minutes)
 	$(MVN) verify -Pvllm -pl e2e -am -Dspotless.check.skip=true \
-	  -Dtest='*VllmIT' -Dsurefire.failIfNoSpecifiedTests=false \
+	  -Dtest=NoUnitTest -Dsurefire.failIfNoSpecifiedTests=false \
 	  -Dit.test='*VllmIT' -Dfailsafe.failIfNoSpecifiedTests=false
 
 .PHONY: e2e-k8s
@@ -57,9 +57,7 @@ e2e-k8s: ## End-to-end tests on a real Kubernetes API server
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser that reads strangers' bytes; each target for the time it declares
-	@if ! ls */src/test/java/io/kvoy/*/*FuzzTest.java */src/test/java/io/kvoy/*/*/*FuzzTest.java 2>/dev/null | grep -q .; then \
-	  echo "make fuzz: not there yet, see README" >&2; exit 2; fi
-	JAZZER_FUZZ=1 $(MVN) test -Dfuzz.exclude=none -Dtest='*FuzzTest' -Dsurefire.failIfNoSpecifiedTests=false
+	tools/fuzz.sh
 
 ##@ Measure
 

