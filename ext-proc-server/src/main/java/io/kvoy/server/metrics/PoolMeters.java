@@ -6,9 +6,11 @@ import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.DistributionSummary;
 import io.micrometer.core.instrument.Timer;
 import java.util.Collection;
+import java.util.EnumMap;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -18,7 +20,7 @@ import java.util.concurrent.TimeUnit;
 public final class PoolMeters implements AutoCloseable {
   private final Meters meters;
   private final Runnable onClose;
-  private final EnumCounters[] requestsByApi;
+  private final Map<ApiKind, EnumCounters> requestsByApi = new EnumMap<>(ApiKind.class);
   private final EnumCounters decisions;
   private final WordCounters degraded;
   private final EnumCounters responses;
@@ -42,11 +44,8 @@ public final class PoolMeters implements AutoCloseable {
   PoolMeters(Meters meters, Runnable onClose) {
     this.meters = meters;
     this.onClose = onClose;
-    ApiKind[] apis = ApiKind.values();
-    this.requestsByApi = new EnumCounters[apis.length];
-    for (ApiKind api : apis) {
-      requestsByApi[api.ordinal()] =
-          new EnumCounters(meters, Metric.REQUESTS, EnumCounters.word(api));
+    for (ApiKind api : ApiKind.values()) {
+      requestsByApi.put(api, new EnumCounters(meters, Metric.REQUESTS, EnumCounters.word(api)));
     }
     this.decisions = new EnumCounters(meters, Metric.DECISIONS);
     this.degraded = new WordCounters(meters, Metric.DEGRADED);
@@ -87,7 +86,7 @@ public final class PoolMeters implements AutoCloseable {
 
   /** Counts a request of {@code api}. */
   public void request(ApiKind api, RequestOutcome outcome) {
-    requestsByApi[api.ordinal()].increment(outcome);
+    Objects.requireNonNull(requestsByApi.get(api)).increment(outcome);
   }
 
   /** Counts a pick. */
@@ -145,7 +144,7 @@ public final class PoolMeters implements AutoCloseable {
   }
 
   /** The worker told how many prompt tokens it had cached. */
-  public void actualCachedTokens(long predicted, long actual) {
+  public void actualCachedTokens(int predicted, int actual) {
     DistributionSummary side =
         predicted == actual ? cachedExact : predicted > actual ? cachedOver : cachedUnder;
     side.record(Math.abs(predicted - actual));
@@ -191,13 +190,13 @@ public final class PoolMeters implements AutoCloseable {
     }
 
     /** A request was routed. */
-    public void routed(long promptTokens, long predictedCachedTokens) {
+    public void routed(int promptTokens, int predictedCachedTokens) {
       this.promptTokens.increment(promptTokens);
       predictedCached.increment(predictedCachedTokens);
     }
 
     /** The worker told how many prompt tokens it had cached. */
-    public void reported(long actualCachedTokens) {
+    public void reported(int actualCachedTokens) {
       actualCached.increment(actualCachedTokens);
     }
   }

@@ -4,6 +4,9 @@ package io.kvoy.server.metrics;
 import io.kvoy.inference.ApiKind;
 import io.micrometer.core.instrument.DistributionSummary;
 import io.micrometer.core.instrument.Timer;
+import java.util.EnumMap;
+import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BooleanSupplier;
@@ -12,7 +15,7 @@ import java.util.function.DoubleSupplier;
 /** Meters of the process as a whole. Any thread. */
 public final class ServerMeters {
   private final Meters meters;
-  private final DistributionSummary[] requestBytesByApi;
+  private final Map<ApiKind, DistributionSummary> requestBytesByApi = new EnumMap<>(ApiKind.class);
   private final LongAdder openStreams = new LongAdder();
   private final EnumCounters streamsEnded;
   private final Timer kvApplyDelay;
@@ -26,11 +29,8 @@ public final class ServerMeters {
 
   ServerMeters(Meters meters) {
     this.meters = meters;
-    ApiKind[] apis = ApiKind.values();
-    this.requestBytesByApi = new DistributionSummary[apis.length];
-    for (ApiKind api : apis) {
-      requestBytesByApi[api.ordinal()] =
-          meters.summary(Metric.REQUEST_BYTES, EnumCounters.word(api));
+    for (ApiKind api : ApiKind.values()) {
+      requestBytesByApi.put(api, meters.summary(Metric.REQUEST_BYTES, EnumCounters.word(api)));
     }
     meters.gauge(Metric.STREAMS, openStreams::sum);
     this.streamsEnded = new EnumCounters(meters, Metric.STREAMS_ENDED);
@@ -40,7 +40,7 @@ public final class ServerMeters {
 
   /** A body of {@code bytes} was received. */
   public void requestBytes(ApiKind api, long bytes) {
-    requestBytesByApi[api.ordinal()].record(bytes);
+    Objects.requireNonNull(requestBytesByApi.get(api)).record((double) bytes);
   }
 
   public void streamOpened() {

@@ -75,12 +75,12 @@ public final class WorkerMeters implements AutoCloseable {
   }
 
   /** Blocks (stored, removed) or events (cleared, duplicate) applied. */
-  public void kvEvents(KvEventKind kind, long amount) {
+  public void kvEvents(KvEventKind kind, int amount) {
     kvEvents.increment(kind, amount);
   }
 
   /** Blocks that could not be placed. */
-  public void kvSkipped(Enum<?> reason, long blocks) {
+  public void kvSkipped(Enum<?> reason, int blocks) {
     kvSkipped.increment(reason, blocks);
   }
 
