@@ -53,6 +53,9 @@ public interface KvCacheListener {
   /** A message was dropped since the hand-over queue was full. Called from socket threads. */
   default void onQueueFull(Worker worker) {}
 
+  /** Size of the index, about ten times a second: (block, worker) entries, distinct keys, bytes of all tables. */
+  default void onSize(long blocks, long keys, long bytes) {}
+
   /** How a replay ended. */
   enum ReplayEnd {
     /** All that was asked for came. */

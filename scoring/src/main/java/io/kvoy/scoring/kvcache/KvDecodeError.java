@@ -15,6 +15,8 @@ public record KvDecodeError(Kind kind, String detail) implements KvDecode, KvMes
     FRAME_COUNT,
     /** The sequence frame is not 8 bytes long. */
     SEQUENCE_FRAME,
+    /** Several workers share a bound endpoint and the topic names none of them. */
+    UNKNOWN_TOPIC,
     /** The payload ends early or has lengths beyond its end. */
     TRUNCATED,
     /** Not msgpack, or a value of another type than the field has. */

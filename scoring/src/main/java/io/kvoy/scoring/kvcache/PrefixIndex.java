@@ -58,7 +58,19 @@ public final class PrefixIndex {
   @SuppressWarnings("UnusedVariable")
   private int touched;
 
+  final Placements placements;
+
   public PrefixIndex(PrefixIndexConfig config) {
+    this(config, Placements.UNHEARD);
+  }
+
+  /** An index whose changes confirm or contradict what was speculated. */
+  public PrefixIndex(PrefixIndexConfig config, SpeculativePrefixes speculative) {
+    this(config, (Placements) speculative);
+  }
+
+  private PrefixIndex(PrefixIndexConfig config, Placements placements) {
+    this.placements = placements;
     blockSize = config.blockSize();
     maxBlocks = config.maxBlocks();
   }

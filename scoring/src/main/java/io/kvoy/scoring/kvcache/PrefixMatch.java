@@ -81,6 +81,19 @@ public final class PrefixMatch {
     }
   }
 
+  /** The worker is expected to have this many canonical blocks. */
+  void expect(int slot, long life, int blocks) {
+    Members.Member member = members.atSlot(slot);
+    if (member == null
+        || member.worker().life() != life
+        || member.state() == KvViewState.SILENT) {
+      return;
+    }
+    int stride = Math.max(1, member.strideBlocks());
+    int whole = blocks - blocks % stride;
+    expectedBlocks[member.id()] = Math.max(expectedBlocks[member.id()], whole);
+  }
+
   void setContended() {
     wasContended = true;
   }

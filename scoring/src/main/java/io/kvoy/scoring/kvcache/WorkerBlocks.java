@@ -115,6 +115,7 @@ public final class WorkerBlocks {
     shared = new EngineTable.@Nullable LongCounts[KeyTable.MAX_PLANES];
     hasOffload = false;
     index.retire(old, oldPlanes, member());
+    index.placements.emptied(worker);
   }
 
   /** The life is over: look-ups no longer find it, and events that are still queued have no effect. */
@@ -123,6 +124,7 @@ public final class WorkerBlocks {
       isClosed = true;
       state = KvViewState.DEAD;
       index.retire(member, planes, null);
+      index.placements.emptied(worker);
       planes = new @Nullable EngineTable[KeyTable.MAX_PLANES];
     }
   }
@@ -389,6 +391,9 @@ public final class WorkerBlocks {
       }
       counts.increment(key);
     }
+    if (plane == GPU) {
+      index.placements.placed(worker, key);
+    }
     if (!hasOffload && plane > GPU && plane < FIRST_GROUP_PLANE) {
       hasOffload = true;
       index.publish(member());
@@ -435,6 +440,9 @@ public final class WorkerBlocks {
         EngineTable.LongCounts counts = shared[plane];
         if (counts == null || !counts.decrement(key)) {
           index.remove(plane, key, member);
+          if (plane == GPU) {
+            index.placements.removed(worker, key);
+          }
         }
       }
     }

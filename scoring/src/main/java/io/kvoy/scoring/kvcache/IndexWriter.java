@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.scoring.kvcache;
+
+import io.kvoy.scoring.fleet.Worker;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.ToIntFunction;
+
+/**
+ * The single writer of a {@link PrefixIndex}: takes what the socket threads hand over, plays each worker's {@link
+ * KvStream}, and sends its wishes back.
+ *
+ * <p>All of it in the thread that calls {@link #doWork}; a slow moment here fills the queue and costs a replay, nothing
+ * else.
+ */
+final class IndexWriter {
+
+  /** Items between two looks at the clock and the sweeps. */
+  private static final int TURN = 256;
+
+  private static final long TICK_NANOS = 100_000_000;
+
+  /** About a millisecond of work. */
+  private static final int SWEEP_SLOTS = 8_192;
+
+  private final PrefixIndex index;
+  private final HandOver in;
+  private final List<SocketLoop> sockets;
+  private final ToIntFunction<Worker> inFlight;
+  private final KvStreamConfig config;
+  private final KvCacheListener listener;
+  private final KvEventDecoder decoder = new KvEventDecoder();
+  private final Map<Worker, KvStream> streams = new HashMap<>();
+  private final Map<Integer, Worker> bySlot = new HashMap<>();
+  private long tickedNanos;
+  private boolean hasTicked;
+
+  IndexWriter(
+      PrefixIndex index,
+      HandOver in,
+      List<SocketLoop> sockets,
+      ToIntFunction<Worker> inFlight,
+      KvStreamConfig config,
+      KvCacheListener listener) {
+    this.index = index;
+    this.in = in;
+    this.sockets = sockets;
+    this.inFlight = inFlight;
+    this.config = config;
+    this.listener = listener;
+  }
+
+  /** One round, waiting for work at most {@code waitMillis}; returns the number of items handled. */
+  int doWork(long waitMillis, long nowNanos) throws InterruptedException {
+    boolean hasSweeps = index.sweep(SWEEP_SLOTS);
+    if (!hasTicked || nowNanos - tickedNanos >= TICK_NANOS) {
+      hasTicked = true;
+      tickedNanos = nowNanos;
+      tick(nowNanos);
+    }
+    HandOver.Item item = in.take(hasSweeps ? 0 : waitMillis);
+    int items = 0;
+    while (item != null) {
+      handle(item);
+      items++;
+      item = items < TURN ? in.take(0) : null;
+    }
+    return items;
+  }
+
+  /** Ends all lives; by the thread that ran {@link #doWork}. */
+  void close() {
+    List.copyOf(streams.keySet()).forEach(this::remove);
+  }
+
+  private void tick(long nowNanos) {
+    for (KvStream stream : streams.values()) {
+      Worker worker = stream.blocks().worker();
+      if (!worker.kvEvents().isEmpty()) {
+        stream.tick(nowNanos, inFlight.applyAsInt(worker));
+        fulfil(stream);
+      }
+    }
+    long ownBytes = 0;
+    for (KvStream stream : streams.values()) {
+      ownBytes += stream.blocks().bytes();
+    }
+    listener.onSize(index.blocks(), index.keys(), index.sharedBytes() + ownBytes);
+  }
+
+  private void handle(HandOver.Item item) {
+    long now = System.nanoTime();
+    switch (item) {
+      case HandOver.Add(Worker worker) -> add(worker);
+      case HandOver.Remove(Worker worker) -> remove(worker);
+      case HandOver.Opened(Worker worker) -> {
+        KvStream stream = streams.get(worker);
+        if (stream != null) {
+          stream.start(now);
+          fulfil(stream);
+        }
+      }
+      case HandOver.Reconnected(Worker worker) -> {
+        KvStream stream = streams.get(worker);
+        if (stream != null) {
+          stream.onReconnected(now);
+          fulfil(stream);
+        }
+      }
+      case HandOver.Published published -> {
+        KvStream stream = streams.get(published.worker());
+        if (stream == null) {
+          listener.onSkipped(published.worker(), KvCacheListener.SkipReason.DEAD_LIFE, 1);
+        } else {
+          stream.onPublished(
+              KvMessage.ofPublished(published.frames()), published.receivedNanos(), now);
+          fulfil(stream);
+        }
+      }
+      case HandOver.Replayed replayed -> {
+        KvStream stream = streams.get(replayed.worker());
+        if (stream != null) {
+          stream.onReplayed(replayed.id(), KvMessage.ofReplayed(replayed.frames()), now);
+          fulfil(stream);
+        }
+      }
+    }
+  }
+
+  private void add(Worker worker) {
+    Worker earlier = bySlot.get(worker.slot());
+    if (earlier != null) {
+      remove(earlier);
+    }
+    boolean isBlind = worker.kvEvents().isEmpty();
+    WorkerBlocks blocks =
+        index.open(worker, isBlind ? KvViewState.BLIND : KvViewState.SYNCING, listener);
+    bySlot.put(worker.slot(), worker);
+    streams.put(
+        worker, new KvStream(blocks, !worker.kvReplay().isEmpty(), config, decoder, listener));
+    if (!isBlind) {
+      loop(worker).open(worker);
+    }
+  }
+
+  private void remove(Worker worker) {
+    KvStream stream = streams.remove(worker);
+    if (stream != null) {
+      bySlot.remove(worker.slot(), worker);
+      stream.close();
+      loop(worker).close(worker);
+    }
+  }
+
+  private void fulfil(KvStream stream) {
+    Worker worker = stream.blocks().worker();
+    for (KvStream.Wish wish = stream.poll(); wish != null; wish = stream.poll()) {
+      switch (wish) {
+        case KvStream.AskReplay ask -> loop(worker).replay(worker, ask);
+        case KvStream.Reconnect _ -> loop(worker).reconnect(worker);
+      }
+    }
+  }
+
+  private SocketLoop loop(Worker worker) {
+    // Workers that share a bound endpoint share its socket.
+    int share = worker.kvEventsBind() ? worker.kvEvents().hashCode() : worker.slot();
+    return sockets.get(Math.floorMod(share, sockets.size()));
+  }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.scoring.kvcache;
+
+import io.kvoy.scoring.fleet.Endpoint;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+import tools.jackson.core.JacksonException;
+import tools.jackson.core.JsonParser;
+import tools.jackson.core.JsonToken;
+import tools.jackson.core.ObjectReadContext;
+import tools.jackson.core.StreamReadConstraints;
+import tools.jackson.core.json.JsonFactory;
+
+/**
+ * Where a worker publishes its KV events, from its own answer to {@code GET /kv_event_sources} (vLLM 0.32) or from one
+ * configured endpoint and the rule that rank r uses the port r further on. Fetching is the caller's business.
+ */
+public final class KvEventSources {
+
+  /** The answer comes from the network. */
+  private static final int MAX_CHARS = 256 << 10;
+
+  private static final JsonFactory JSON =
+      JsonFactory.builder()
+          .streamReadConstraints(
+              StreamReadConstraints.builder()
+                  .maxDocumentLength(MAX_CHARS)
+                  .maxStringLength(4096)
+                  .maxNestingDepth(16)
+                  .build())
+          .build();
+
+  private KvEventSources() {}
+
+  /**
+   * The endpoints of one data-parallel rank.
+   *
+   * @param endpoint as SUB has to connect to it, empty when this rank publishes nothing
+   * @param replayEndpoint as DEALER has to connect to it, empty when there is none
+   * @param bufferSteps how many batches can be replayed
+   * @param topic with which its messages start
+   */
+  public record Source(
+      int rank, String endpoint, String replayEndpoint, int bufferSteps, String topic) {}
+
+  /** Outcome of reading an answer. */
+  public sealed interface Sources {}
+
+  /** The ranks in order. */
+  public record Found(List<Source> sources) implements Sources {
+    public Found {
+      sources = List.copyOf(sources);
+    }
+  }
+
+  /** The answer is of no use. */
+  public record Unreadable(String reason) implements Sources {}
+
+  /**
+   * Reads the answer of a worker.
+   *
+   * @param workerHost host at which the worker is reached; stands in for addresses that are no destination ({@code *},
+   *     {@code 0.0.0.0}, {@code ::}) or that mean the worker's own machine
+   */
+  public static Sources parse(String json, String workerHost) {
+    if (json.length() > MAX_CHARS) {
+      return new Unreadable("answer of " + json.length() + " characters, limit " + MAX_CHARS);
+    }
+    List<Source> sources = new ArrayList<>();
+    try (JsonParser parser = JSON.createParser(ObjectReadContext.empty(), json)) {
+      if (parser.nextToken() != JsonToken.START_OBJECT) {
+        return new Unreadable("expected an object of ranks");
+      }
+      while (parser.nextToken() == JsonToken.PROPERTY_NAME) {
+        Integer rank = rank(parser.currentName());
+        if (parser.nextToken() != JsonToken.START_OBJECT || rank == null) {
+          return new Unreadable("expected a rank number with an object");
+        }
+        Source source = source(parser, rank, workerHost);
+        if (source != null) {
+          sources.add(source);
+        }
+      }
+    } catch (JacksonException _) {
+      return new Unreadable("not JSON, or beyond the limits");
+    }
+    sources.sort(Comparator.comparingInt(Source::rank));
+    return new Found(sources);
+  }
+
+  private static @Nullable Source source(JsonParser parser, int rank, String workerHost) {
+    String publisher = "zmq";
+    String endpoint = "";
+    String replay = "";
+    String topic = "";
+    int bufferSteps = 0;
+    boolean isEnabled = true;
+    while (parser.nextToken() == JsonToken.PROPERTY_NAME) {
+      String name = parser.currentName();
+      JsonToken value = parser.nextToken();
+      switch (name) {
+        case "publisher" -> publisher = text(parser, value);
+        case "endpoint" -> endpoint = text(parser, value);
+        case "replay_endpoint" -> replay = text(parser, value);
+        case "topic" -> topic = text(parser, value);
+        case "buffer_steps" ->
+            bufferSteps = value == JsonToken.VALUE_NUMBER_INT ? parser.getValueAsInt() : 0;
+        case "enable_kv_cache_events" -> isEnabled = value != JsonToken.VALUE_FALSE;
+        default -> {}
+      }
+      parser.skipChildren();
+    }
+    return isEnabled && publisher.equals("zmq")
+        ? new Source(
+            rank,
+            reachable(endpoint, workerHost),
+            reachable(replay, workerHost),
+            bufferSteps,
+            topic)
+        : null;
+  }
+
+  private static String text(JsonParser parser, JsonToken value) {
+    return value == JsonToken.VALUE_STRING ? parser.getString() : "";
+  }
+
+  private static @Nullable Integer rank(String name) {
+    return name.matches("[0-9]{1,5}") ? Integer.valueOf(name) : null;
+  }
+
+  /** An endpoint with the worker's host in place of a wildcard or loopback address. */
+  static String reachable(String endpoint, String workerHost) {
+    int hostAt = endpoint.startsWith("tcp://") ? "tcp://".length() : -1;
+    int colon = endpoint.lastIndexOf(':');
+    if (hostAt < 0 || colon <= hostAt) {
+      return endpoint;
+    }
+    String host = endpoint.substring(hostAt, colon);
+    String bare =
+        host.startsWith("[") && host.endsWith("]") ? host.substring(1, host.length() - 1) : host;
+    boolean isElsewhere =
+        switch (bare) {
+          case "*", "0.0.0.0", "::", "localhost", "::1", "::ffff:127.0.0.1", "::ffff:0.0.0.0" -> false;
+          default -> !bare.startsWith("127.");
+        };
+    if (isElsewhere) {
+      return endpoint;
+    }
+    String port = endpoint.substring(colon + 1);
+    return "tcp://" + (workerHost.indexOf(':') >= 0 ? "[" + workerHost + "]" : workerHost) + ":" + port;
+  }
+
+  /** The endpoint of rank {@code rank} when rank 0 has {@code endpoint}; unchanged for rank 0 and for non-TCP ones. */
+  public static String forRank(String endpoint, int rank) {
+    int colon = endpoint.lastIndexOf(':');
+    if (rank == 0 || !endpoint.startsWith("tcp://") || colon < "tcp://".length()) {
+      return endpoint;
+    }
+    Endpoint address = Endpoint.parse(endpoint.substring("tcp://".length()));
+    if (address == null || address.port() + rank > 65_535) {
+      return endpoint;
+    }
+    return "tcp://" + new Endpoint(address.host(), address.port() + rank);
+  }
+}

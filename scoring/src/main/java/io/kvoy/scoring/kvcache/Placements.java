@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.scoring.kvcache;
+
+import io.kvoy.scoring.fleet.Worker;
+
+/** Hears from the index writer what the workers' events really brought. Called on its thread for each block: be quick. */
+interface Placements {
+
+  /** Hears nothing. */
+  Placements UNHEARD = new Placements() {};
+
+  /** The worker now holds the block on its GPU. */
+  default void placed(Worker worker, long key) {}
+
+  /** It no longer does. */
+  default void removed(Worker worker, long key) {}
+
+  /** Its view was emptied, or its life is over. */
+  default void emptied(Worker worker) {}
+}
