@@ -23,12 +23,10 @@ import java.util.Deque;
  *   <li>compare with the canonical paths, case-sensitively, with and without the configured prefix.
  * </ol>
  *
- * <p>Immutable; any thread.
+ * <p>Work is linear in the path, whose length the proxy's header limit bounds. Immutable; any
+ * thread.
  */
 public final class ApiPaths {
-  /** Longer paths are no inference paths; bounds the work on a hostile one. */
-  private static final int MAX_PATH_CHARS = 4096;
-
   private final String prefix;
 
   /**
@@ -43,7 +41,7 @@ public final class ApiPaths {
   /** The API that this path selects; {@link ApiKind#OTHER} for everything else. */
   public ApiKind kindOf(String path) {
     ApiKind exact = exact(path);
-    if (exact != ApiKind.OTHER || path.length() > MAX_PATH_CHARS) {
+    if (exact != ApiKind.OTHER) {
       return exact;
     }
     String normal = normalized(path);
