@@ -32,7 +32,7 @@ import java.util.Set;
  * @param responseBody what Kvoy sees of responses
  * @param failOpen serve by {@code fallback} while Kvoy is down instead of answering 500
  * @param checkWorkerHealth probe {@code GET /health} of each worker, so that the fallback avoids
- *     dead ones
+ *     dead ones; a pick is followed whatever the probe says
  * @param trustIdentityHeaders keep the headers of {@link ControlHeaders#IDENTITY} that arrive: only
  *     behind a proxy that has checked the caller and wrote them itself
  * @param idleTimeout ends a request on which nothing moved for so long: longer than the longest

@@ -4,20 +4,16 @@ package io.kvoy.e2e.env;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
-import com.sun.net.httpserver.HttpServer;
 import io.kvoy.envoy.ControlHeaders;
 import io.kvoy.envoy.EnvoyBootstrap;
 import io.kvoy.scoring.fleet.Endpoint;
 import java.io.IOException;
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -29,13 +25,13 @@ import org.junit.jupiter.api.Test;
  * The bootstrap at work in a real Envoy, without a Kvoy: what holds when the picker is not there.
  */
 class EnvoyProcessIT {
-  private final List<HttpServer> servers = new ArrayList<>();
+  private final List<EchoWorker> workers = new ArrayList<>();
   private final HttpClient client =
       HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
 
   @AfterEach
-  void stopServers() {
-    servers.forEach(server -> server.stop(0));
+  void close() {
+    workers.forEach(EchoWorker::close);
     client.close();
   }
 
@@ -150,22 +146,10 @@ class EnvoyProcessIT {
         .build();
   }
 
-  /** Answers with its name and the number of bytes it was sent. */
   private Endpoint echoWorker(String name) throws IOException {
-    HttpServer server =
-        HttpServer.create(new InetSocketAddress(InetAddress.ofLiteral("127.0.0.1"), 0), 0);
-    server.createContext(
-        "/",
-        exchange -> {
-          int length = exchange.getRequestBody().readAllBytes().length;
-          byte[] answer = (name + ":" + length).getBytes(StandardCharsets.UTF_8);
-          exchange.sendResponseHeaders(200, answer.length);
-          exchange.getResponseBody().write(answer);
-          exchange.close();
-        });
-    server.start();
-    servers.add(server);
-    return new Endpoint("127.0.0.1", server.getAddress().getPort());
+    EchoWorker worker = new EchoWorker(name, 200);
+    workers.add(worker);
+    return worker.endpoint();
   }
 
   private HttpResponse<String> post(Endpoint endpoint, String body)
