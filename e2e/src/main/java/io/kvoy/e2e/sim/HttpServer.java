@@ -90,7 +90,7 @@ final class HttpServer implements AutoCloseable {
     try {
       listener.close();
     } catch (IOException e) {
-      LOG.debug("closing the listener failed", e);
+      LOG.debug("closing the listener failed: {}", e.toString());
     }
     connections.forEach(HttpServer::reset);
   }
@@ -100,7 +100,7 @@ final class HttpServer implements AutoCloseable {
     try {
       socket.setSoLinger(true, 0);
     } catch (IOException e) {
-      LOG.debug("socket was closed already", e);
+      LOG.debug("socket was closed already: {}", e.toString());
     }
     shut(socket);
   }
@@ -109,7 +109,7 @@ final class HttpServer implements AutoCloseable {
     try {
       socket.close();
     } catch (IOException e) {
-      LOG.debug("closing a connection failed", e);
+      LOG.debug("closing a connection failed: {}", e.toString());
     }
   }
 

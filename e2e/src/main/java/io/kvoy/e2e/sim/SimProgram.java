@@ -8,7 +8,10 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
 
 /** The command line of {@link SimWorker}: names follow vLLM's where there is one. */
 @Command(
@@ -19,6 +22,8 @@ import picocli.CommandLine.Option;
     showDefaultValues = true,
     description = "A simulated vLLM worker: same HTTP API, cache events and metrics, no GPU.")
 final class SimProgram implements Callable<Integer> {
+
+  @Spec private CommandSpec command = CommandSpec.create();
 
   @Option(names = "--model", required = true, description = "served model name")
   private String model = "";
@@ -73,7 +78,7 @@ final class SimProgram implements Callable<Integer> {
       description = "as a vLLM without --enable-request-id-headers")
   private boolean noRequestIdHeaders;
 
-  @Option(names = "--num-gpu-blocks", description = "cache blocks that requests can use")
+  @Option(names = "--usable-blocks", description = "cache blocks that requests can hold")
   private int blocks = EngineOptions.DEFAULTS.usableBlocks();
 
   @Option(names = "--block-size", description = "tokens per block")
@@ -137,8 +142,28 @@ final class SimProgram implements Callable<Integer> {
 
   @Override
   public Integer call() throws InterruptedException {
-    SimOptions options =
-        SimOptions.builder(model)
+    SimOptions options;
+    try {
+      options = options();
+    } catch (IllegalArgumentException e) {
+      throw new ParameterException(command.commandLine(), String.valueOf(e.getMessage()), e);
+    }
+    try (SimWorker worker = SimWorker.start(options)) {
+      System.out.printf(
+          "ready model=%s port=%d control_port=%d kv_events=%s kv_replay=%s%n",
+          model,
+          worker.port(),
+          worker.controlPort(),
+          worker.eventEndpoint(),
+          worker.replayEndpoint());
+      // Runs until the process is ended from outside.
+      new CountDownLatch(1).await();
+    }
+    return 0;
+  }
+
+  private SimOptions options() {
+    return SimOptions.builder(model)
             .loras(loras.toArray(String[]::new))
             .host(host)
             .port(port)
@@ -174,18 +199,6 @@ final class SimProgram implements Callable<Integer> {
                     !byteHashes))
             .tokenizer(open(tokenizer))
             .build();
-    try (SimWorker worker = SimWorker.start(options)) {
-      System.out.printf(
-          "ready model=%s port=%d control_port=%d kv_events=%s kv_replay=%s%n",
-          model,
-          worker.port(),
-          worker.controlPort(),
-          worker.eventEndpoint(),
-          worker.replayEndpoint());
-      // Runs until the process is ended from outside.
-      new CountDownLatch(1).await();
-    }
-    return 0;
   }
 
   /**
