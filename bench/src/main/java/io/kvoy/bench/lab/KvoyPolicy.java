@@ -15,6 +15,7 @@ import io.kvoy.scoring.load.InFlightLedger;
 import io.kvoy.scoring.load.LoadBook;
 import io.kvoy.scoring.load.Reading;
 import io.kvoy.scoring.load.WorkerGauges;
+import io.kvoy.scoring.pick.CachedTokens;
 import io.kvoy.scoring.pick.Pick;
 import io.kvoy.scoring.pick.PickRequest;
 import io.kvoy.scoring.pick.PickRequest.CacheKnowledge;
@@ -116,7 +117,17 @@ final class KvoyPolicy implements RoutingPolicy {
             registry.fleet().workers(POOL),
             request.promptTokens,
             Tokens.EXACT,
-            worker -> mirror.expectedTokens(index(worker), request),
+            new CachedTokens() {
+              @Override
+              public int on(Worker worker) {
+                return mirror.confirmedTokens(index(worker), request);
+              }
+
+              @Override
+              public int expectedOn(Worker worker) {
+                return mirror.expectedTokens(index(worker), request);
+              }
+            },
             CacheKnowledge.EVENTS,
             request.outputTokens,
             true,

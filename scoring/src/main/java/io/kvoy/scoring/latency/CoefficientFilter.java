@@ -5,7 +5,7 @@ import io.kvoy.scoring.latency.Prediction.Source;
 import java.util.Arrays;
 
 /**
- * Kalman filter over the five coefficients of one worker: each lesson is a linear measurement of
+ * Kalman filter over the six coefficients of one worker: each lesson is a linear measurement of
  * them.
  *
  * <ul>
@@ -24,17 +24,18 @@ import java.util.Arrays;
  * Not thread-safe: the owner serialises updates and publishes {@link #coefficients}.
  */
 final class CoefficientFilter {
-  private static final int N = 5;
+  private static final int N = 6;
   private static final int FIXED = 0;
   private static final int TOKEN = 1;
   private static final int QUEUE_EXTRA = 2;
   private static final int ATTENTION = 3;
   private static final int DECODE = 4;
+  private static final int CAPACITY = 5;
 
   /** Lower and upper bounds: from ten times the fastest to a CPU worker. */
-  private static final double[] MIN = {0.2, 1e-4, -5, 0, 0};
+  private static final double[] MIN = {0.2, 1e-4, -5, 0, 0, 0};
 
-  private static final double[] MAX = {5_000, 50, 50, 1, 200};
+  private static final double[] MAX = {5_000, 50, 50, 1, 200, 3};
 
   /** Standard deviations beyond which a lesson counts less. */
   private static final double HUBER = 3;
@@ -66,7 +67,8 @@ final class CoefficientFilter {
           from.perTokenMillis(),
           from.queueExtraMillis(),
           from.perAttentionMillis(),
-          from.perDecodeStepMillis()
+          from.perDecodeStepMillis(),
+          from.capacityShare()
         };
     // The rate may be off by a factor of a few; the extra of queued tokens only by a part of it.
     double rateSpread = Math.max(start[TOKEN], 0.02) * 1.5;
@@ -76,7 +78,8 @@ final class CoefficientFilter {
           square(rateSpread),
           square(rateSpread * 0.2),
           square(Math.max(start[ATTENTION], 0.002)),
-          square(Math.max(start[DECODE], 0.3))
+          square(Math.max(start[DECODE], 0.3)),
+          square(0.5)
         };
     this.mean = start.clone();
     open();
@@ -99,6 +102,7 @@ final class CoefficientFilter {
     x[QUEUE_EXTRA] = f.aheadTokens();
     x[ATTENTION] = f.attention();
     x[DECODE] = f.decodeSteps();
+    x[CAPACITY] = f.capacityMillis();
     double predicted = dot(mean, x);
     double error = actualMillis - predicted;
 
@@ -193,6 +197,7 @@ final class CoefficientFilter {
         mean[QUEUE_EXTRA],
         mean[ATTENTION],
         mean[DECODE],
+        mean[CAPACITY],
         noiseShare,
         source);
   }

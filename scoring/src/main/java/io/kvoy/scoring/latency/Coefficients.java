@@ -12,6 +12,7 @@ import io.kvoy.scoring.latency.Prediction.Source;
  *       + perToken · uncached                        own prefill
  *       + perAttention · attention                   own prefill, part that grows with context
  *       + perDecodeStep · decodes · steps            decode interference
+ *       + capacityShare · capacity wait              no room: others must end first
  * </pre>
  *
  * {@code queueExtra} says by how much a token ahead costs more or less than an own one: batching
@@ -22,6 +23,7 @@ import io.kvoy.scoring.latency.Prediction.Source;
  * @param queueExtraMillis see above; the sum with {@code perTokenMillis} is not negative
  * @param perAttentionMillis 1 000 token·context
  * @param perDecodeStepMillis one running request in one engine step
+ * @param capacityShare how much of the reckoned wait for room really comes
  * @param noiseShare typical absolute error as a share of the prediction
  * @param source whose experience this is
  */
@@ -31,26 +33,45 @@ public record Coefficients(
     double queueExtraMillis,
     double perAttentionMillis,
     double perDecodeStepMillis,
+    double capacityShare,
     double noiseShare,
     Source source) {
 
   /** Predicted milliseconds, without making an object. */
   public double totalMillis(
-      double uncachedTokens, double cachedTokens, double aheadTokens, double decoding) {
+      double uncachedTokens,
+      double cachedTokens,
+      double aheadTokens,
+      double decoding,
+      double capacityMillis) {
     return fixedMillis
         + (perTokenMillis + queueExtraMillis) * aheadTokens
         + perTokenMillis * uncachedTokens
         + perAttentionMillis * Features.attention(uncachedTokens, cachedTokens)
-        + perDecodeStepMillis * Features.decodeSteps(uncachedTokens, aheadTokens, decoding);
+        + perDecodeStepMillis * Features.decodeSteps(uncachedTokens, aheadTokens, decoding)
+        + capacityShare * capacityMillis;
+  }
+
+  /** Milliseconds of computing the request's own uncached tokens. */
+  public double ownPrefillMillis(double uncachedTokens, double cachedTokens) {
+    return perTokenMillis * uncachedTokens
+        + perAttentionMillis * Features.attention(uncachedTokens, cachedTokens);
   }
 
   /** Predicted milliseconds with their terms. */
   public Prediction predict(Features f) {
     double queue = (perTokenMillis + queueExtraMillis) * f.aheadTokens();
-    double prefill = perTokenMillis * f.uncachedTokens() + perAttentionMillis * f.attention();
+    double prefill = ownPrefillMillis(f.uncachedTokens(), f.cachedTokens());
     double decode = perDecodeStepMillis * f.decodeSteps();
+    double capacity = capacityShare * f.capacityMillis();
     return new Prediction(
-        queue + prefill + decode + fixedMillis, queue, prefill, decode, fixedMillis, source);
+        queue + prefill + decode + capacity + fixedMillis,
+        queue,
+        prefill,
+        decode,
+        capacity,
+        fixedMillis,
+        source);
   }
 
   /** Prompt tokens per second without attention and interference. */

@@ -9,9 +9,15 @@ package io.kvoy.scoring.latency;
  * @param cachedTokens prompt tokens that it holds
  * @param aheadTokens uncached prompt tokens of others that come first
  * @param decoding requests in the batch that are past their first token
+ * @param capacityMillis wait for others to end, when the worker has no room for another request; 0
+ *     while it has
  */
 public record Features(
-    double uncachedTokens, double cachedTokens, double aheadTokens, double decoding) {
+    double uncachedTokens,
+    double cachedTokens,
+    double aheadTokens,
+    double decoding,
+    double capacityMillis) {
 
   /**
    * Prompt tokens that one engine step takes, for counting steps only; the true number is vLLM's

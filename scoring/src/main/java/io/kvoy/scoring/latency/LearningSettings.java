@@ -23,5 +23,9 @@ public record LearningSettings(
    */
   public static final LearningSettings DEFAULTS =
       new LearningSettings(
-          new Coefficients(15, 0.1, 0, 0.002, 0.3, 0.3, Prediction.Source.PRIOR), 400, 0.1, 3, 8);
+          new Coefficients(15, 0.1, 0, 0.002, 0.3, 1, 0.3, Prediction.Source.PRIOR),
+          400,
+          0.1,
+          3,
+          8);
 }

@@ -8,6 +8,7 @@ package io.kvoy.scoring.latency;
  * @param queueMillis wait for prompts that come first
  * @param prefillMillis computing the uncached tokens
  * @param decodeMillis running requests that share the engine's steps
+ * @param capacityMillis wait for others to end, when the worker is full
  * @param fixedMillis all that does not depend on the request
  * @param source whose experience it rests on
  */
@@ -16,6 +17,7 @@ public record Prediction(
     double queueMillis,
     double prefillMillis,
     double decodeMillis,
+    double capacityMillis,
     double fixedMillis,
     Source source) {
 

@@ -12,7 +12,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * Predicts the time to first token per worker and learns from what happened.
  *
- * <p>The model is physics with five unknowns ({@link Coefficients}): few enough to be learned from
+ * <p>The model is physics with six unknowns ({@link Coefficients}): few enough to be learned from
  * tens of requests, each with a unit and a bound, so that a wrong one can be seen by eye. A worker
  * starts with what its pool has learned, a pool with the prior; a new life of a worker starts over,
  * because it may be another GPU or another model.

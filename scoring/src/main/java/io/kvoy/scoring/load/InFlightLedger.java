@@ -101,6 +101,9 @@ public final class InFlightLedger {
   /** Only the sweeping thread uses it. */
   private long endedAtLastSweep;
 
+  private long lastSweepNanos;
+  private boolean hasSwept;
+
   /** Smoothed share of endings that came from the sweep; written by the sweeping thread. */
   private volatile double expiredShare;
 
@@ -178,7 +181,8 @@ public final class InFlightLedger {
 
   /**
    * Takes back what is overdue: whole reservations past their deadline, and prefill shares whose
-   * first token nobody will report. To be called about every 100 ms by one thread.
+   * first token nobody will report; and takes a sample for each worker's smoothed figures. To be
+   * called about every 100 ms by one thread.
    *
    * @return reservations that expired
    */
@@ -193,6 +197,7 @@ public final class InFlightLedger {
       }
     }
     expired.addAndGet(count);
+    sample(now);
     long endedNow = ended.sum();
     long endings = endedNow - endedAtLastSweep;
     endedAtLastSweep = endedNow;
@@ -201,6 +206,19 @@ public final class InFlightLedger {
       expiredShare = kept * expiredShare + (1 - kept) * count / (double) endings;
     }
     return count;
+  }
+
+  private void sample(long now) {
+    if (hasSwept && now - lastSweepNanos > 0) {
+      double seconds = (now - lastSweepNanos) / 1e9;
+      for (WorkerLoad load : loads) {
+        if (load != null) {
+          load.sample(seconds);
+        }
+      }
+    }
+    lastSweepNanos = now;
+    hasSwept = true;
   }
 
   /** Whether most requests of late ended by expiry, so that the counts are too high to use. */

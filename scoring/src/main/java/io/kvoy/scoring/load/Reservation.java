@@ -97,7 +97,7 @@ public final class Reservation {
       if (phase == Phase.PREFILL) {
         load.prefillDropped(work);
       }
-      load.leave(work);
+      load.finish(work);
       phase = Phase.ENDED;
     }
     ledger.forget(this);

@@ -20,6 +20,8 @@ public final class WorkerLoad {
   private static final VarHandle PREFILLING;
   private static final VarHandle QUEUED;
   private static final VarHandle CONTEXT;
+  private static final VarHandle PLACED;
+  private static final VarHandle ENDED;
 
   static {
     try {
@@ -29,6 +31,8 @@ public final class WorkerLoad {
       PREFILLING = lookup.findVarHandle(WorkerLoad.class, "prefilling", int.class);
       QUEUED = lookup.findVarHandle(WorkerLoad.class, "queuedPrefillTokens", long.class);
       CONTEXT = lookup.findVarHandle(WorkerLoad.class, "contextTokens", long.class);
+      PLACED = lookup.findVarHandle(WorkerLoad.class, "placed", long.class);
+      ENDED = lookup.findVarHandle(WorkerLoad.class, "ended", long.class);
     } catch (ReflectiveOperationException bug) {
       throw new ExceptionInInitializerError(bug);
     }
@@ -36,6 +40,9 @@ public final class WorkerLoad {
 
   /** How often a reader looks again while another thread writes a reservation. */
   private static final int MAX_SPINS = 64;
+
+  /** Memory of the smoothed figures: longer than one answer, shorter than a change of traffic. */
+  private static final double MEMORY_SECONDS = 20;
 
   private final int slot;
   private final long life;
@@ -45,6 +52,17 @@ public final class WorkerLoad {
   private volatile int prefilling;
   private volatile long queuedPrefillTokens;
   private volatile long contextTokens;
+  private volatile long placed;
+  private volatile long ended;
+
+  // Smoothed by the ledger's sweep, one writer; picks read them.
+  private volatile double placedPerSecond;
+  private volatile double endedPerSecond;
+  private volatile double prefillBusyShare;
+
+  // What the sweep saw last; its own.
+  private long sweptPlaced;
+  private long sweptEnded;
 
   /** When the last request was placed here. */
   private volatile long lastPickNanos;
@@ -130,6 +148,37 @@ public final class WorkerLoad {
     return prefilling == 0 ? 0 : Math.max(0, nowNanos - lastProgressNanos);
   }
 
+  /** Requests placed here per second, smoothed over {@value #MEMORY_SECONDS} s. */
+  public double placedPerSecond() {
+    return placedPerSecond;
+  }
+
+  /** Requests ended here per second, smoothed alike: what the worker gets done. */
+  public double endedPerSecond() {
+    return endedPerSecond;
+  }
+
+  /** Share of the time in which a first token was owed, 0..1, smoothed alike. */
+  public double prefillBusyShare() {
+    return prefillBusyShare;
+  }
+
+  /** Takes a sample for the smoothed figures; called by the ledger's sweep only. */
+  void sample(double seconds) {
+    double weight = 1 - Math.exp(-seconds / MEMORY_SECONDS);
+    long placedNow = placed;
+    long endedNow = ended;
+    placedPerSecond = mix(placedPerSecond, (placedNow - sweptPlaced) / seconds, weight);
+    endedPerSecond = mix(endedPerSecond, (endedNow - sweptEnded) / seconds, weight);
+    prefillBusyShare = mix(prefillBusyShare, prefilling > 0 ? 1 : 0, weight);
+    sweptPlaced = placedNow;
+    sweptEnded = endedNow;
+  }
+
+  private static double mix(double old, double sample, double weight) {
+    return old + weight * (sample - old);
+  }
+
   /** Adds a request if nobody else did since the stamp was taken. */
   boolean tryAdd(long expectedStamp, Work work, long nowNanos, long sequence) {
     if ((expectedStamp & 1) != 0 || !STAMP.compareAndSet(this, expectedStamp, expectedStamp + 1)) {
@@ -154,6 +203,7 @@ public final class WorkerLoad {
   private void enter(Work work, long nowNanos, long sequence) {
     lastPickNanos = nowNanos;
     lastPickSequence = sequence;
+    PLACED.getAndAdd(this, 1L);
     if ((int) PREFILLING.getAndAdd(this, 1) == 0) {
       lastProgressNanos = nowNanos;
     }
@@ -180,6 +230,13 @@ public final class WorkerLoad {
     PREFILLING.getAndAdd(this, -1);
   }
 
+  /** The request is over here. */
+  void finish(Work work) {
+    leave(work);
+    ENDED.getAndAdd(this, 1L);
+  }
+
+  /** The request goes on elsewhere. */
   void leave(Work work) {
     IN_FLIGHT.getAndAdd(this, -1);
     CONTEXT.getAndAdd(this, -held(work));

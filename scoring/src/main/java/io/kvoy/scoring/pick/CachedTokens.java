@@ -11,4 +11,12 @@ public interface CachedTokens {
 
   /** Cached tokens on a worker, 0..prompt tokens; asked once per candidate and pick. */
   int on(Worker worker);
+
+  /**
+   * The same, with what requests that were sent to the worker will have left there once they have
+   * been read; at least {@link #on}.
+   */
+  default int expectedOn(Worker worker) {
+    return on(worker);
+  }
 }

@@ -56,6 +56,14 @@ public final class Picker {
   /** Bookings tried on a changed state before one is made whatever others do. */
   private static final int MAX_RACES = 8;
 
+  /** KV usage from which a worker with a queue is taken for full; a prompt needs some blocks. */
+  private static final double FULL_KV_SHARE = 0.85;
+
+  /** A head of the queue that takes so many times longer than expected waits for room. */
+  private static final double STUCK_FACTOR = 3;
+
+  private static final double STUCK_MILLIS = 200;
+
   /** Weight of one request in the typical prompt size of its pool. */
   private static final double MIX_WEIGHT = 1.0 / 32;
 
@@ -95,6 +103,7 @@ public final class Picker {
     final long[] stamps;
     final double[] aheadTokens;
     final double[] decoding;
+    final double[] capacityMillis;
     final double[] loadMillis;
     final boolean[] gaugesKnown;
     boolean anyGauges;
@@ -108,6 +117,7 @@ public final class Picker {
       stamps = new long[n];
       aheadTokens = new double[n];
       decoding = new double[n];
+      capacityMillis = new double[n];
       loadMillis = new double[n];
       gaugesKnown = new boolean[n];
     }
@@ -166,7 +176,7 @@ public final class Picker {
         reason = Reason.TURN;
       } else {
         int best = best(sheet);
-        int explored = race == 0 ? explore(sheet, best, turn, now) : -1;
+        int explored = race == 0 ? explore(sheet, best, turn) : -1;
         chosen = explored >= 0 ? explored : breakTie(sheet, best, request.preferred());
         reason = reason(sheet, best, chosen, explored, request.preferred());
       }
@@ -261,10 +271,7 @@ public final class Picker {
       cached = 0;
       uncached = typical;
     } else {
-      cached =
-          request.cacheKnowledge() == CacheKnowledge.NONE
-              ? 0
-              : Math.clamp(request.cached().on(worker), 0, request.promptTokens());
+      cached = request.cacheKnowledge() == CacheKnowledge.NONE ? 0 : cached(request, worker);
       uncached = request.promptTokens() - (double) cached;
     }
 
@@ -282,13 +289,53 @@ public final class Picker {
     sheet.considered.cachedTokens[i] = cached;
     sheet.aheadTokens[i] = ahead;
     sheet.decoding[i] = decoding;
-    double total = coefficients.totalMillis(uncached, cached, ahead, decoding);
-    double alone = coefficients.totalMillis(uncached, cached, 0, 0);
+    double capacity = blind ? 0 : capacityMillis(load, scraped, coefficients, ahead, now);
+    sheet.capacityMillis[i] = capacity;
+    double total = coefficients.totalMillis(uncached, cached, ahead, decoding, capacity);
+    double alone = coefficients.totalMillis(uncached, cached, 0, 0, 0);
+    sheet.considered.priceMillis[i] =
+        settings.workPrice()
+            * load.prefillBusyShare()
+            * coefficients.ownPrefillMillis(uncached, cached);
     sheet.considered.predictedMillis[i] = total;
     sheet.loadMillis[i] = total - alone;
     if (scraped != null) {
       sheet.bestKnownLoadMillis = Math.min(sheet.bestKnownLoadMillis, total - alone);
     }
+  }
+
+  private int cached(PickRequest request, Worker worker) {
+    int now = Math.clamp(request.cached().on(worker), 0, request.promptTokens());
+    int later = Math.clamp(request.cached().expectedOn(worker), now, request.promptTokens());
+    return now + (int) (settings.pendingShare() * (later - now));
+  }
+
+  /**
+   * Wait for room. A worker whose KV blocks are all in use takes the next request when another has
+   * ended, however quick its prefill is: requests waiting ÷ requests ended per millisecond, as far
+   * as that exceeds the queue by tokens.
+   */
+  private double capacityMillis(
+      WorkerLoad load,
+      @Nullable ScrapedLoad scraped,
+      Coefficients coefficients,
+      double ahead,
+      long now) {
+    int owed = load.prefilling();
+    double perSecond = load.endedPerSecond();
+    if (owed == 0 || perSecond <= 0) {
+      return 0;
+    }
+    double queue = coefficients.perTokenMillis() * ahead;
+    boolean full =
+        scraped != null
+            && scraped.gauges().waiting().value() >= 1
+            && scraped.gauges().kvUsage().orElse(0) >= FULL_KV_SHARE;
+    double headExpected =
+        coefficients.fixedMillis()
+            + coefficients.perTokenMillis() * load.queuedPrefillTokens() / owed;
+    boolean stuck = load.headPrefillNanos(now) / 1e6 > STUCK_FACTOR * headExpected + STUCK_MILLIS;
+    return full || stuck ? Math.max(0, 1000 * owed / perSecond - queue) : 0;
   }
 
   /** Uncached tokens of our own requests that come first, less what must be done of the head. */
@@ -374,30 +421,38 @@ public final class Picker {
         : a.lastPickSequence() < b.lastPickSequence();
   }
 
-  /** Index of a worker to learn about at a bounded cost, -1 when it is not the time for it. */
-  private int explore(Sheet sheet, int best, long turn, long now) {
+  /**
+   * Index of a worker that gets little and would cost little more, -1 when it is not the time for
+   * it: it may be new, or cold and so never chosen although it idles.
+   */
+  private int explore(Sheet sheet, int best, long turn) {
     if (settings.exploreEvery() == 0 || (turn + 1) % settings.exploreEvery() != 0) {
       return -1;
     }
     double limit =
         sheet.score(best) * (1 + settings.exploreCostShare()) + settings.exploreCostMillis();
+    double even = 0;
+    int open = 0;
+    for (int i = 0; i < sheet.loads.length; i++) {
+      if (sheet.isOpen(i)) {
+        even += sheet.loads[i].placedPerSecond();
+        open++;
+      }
+    }
+    double little = settings.exploreBelowShare() * even / open;
     int chosen = -1;
     for (int i = 0; i < sheet.loads.length; i++) {
       if (sheet.isOpen(i)
           && i != best
           && sheet.score(i) <= limit
-          && isForgotten(sheet.loads[i], now)
+          && sheet.loads[i].prefilling() == 0
+          && (!sheet.loads[i].everPicked() || sheet.loads[i].placedPerSecond() < little)
           && (chosen < 0
               || sheet.loads[i].lastPickSequence() < sheet.loads[chosen].lastPickSequence())) {
         chosen = i;
       }
     }
     return chosen;
-  }
-
-  private boolean isForgotten(WorkerLoad load, long now) {
-    return load.inFlight() == 0
-        && (!load.everPicked() || now - load.lastPickNanos() > settings.exploreAfter().toNanos());
   }
 
   private Reason reason(
@@ -453,7 +508,9 @@ public final class Picker {
       double mix = typicalTokens(worker.pool());
       promptMix.put(worker.pool(), mix + MIX_WEIGHT * (uncached - mix));
     }
-    var features = new Features(uncached, cached, sheet.aheadTokens[i], sheet.decoding[i]);
+    var features =
+        new Features(
+            uncached, cached, sheet.aheadTokens[i], sheet.decoding[i], sheet.capacityMillis[i]);
     Prediction prediction = predictor.coefficients(worker).predict(features);
     boolean teaches =
         request.tokens() == Tokens.EXACT

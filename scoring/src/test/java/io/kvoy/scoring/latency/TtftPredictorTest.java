@@ -38,7 +38,7 @@ class TtftPredictorTest {
     int prompt = 50 + random.nextInt(6000);
     int cached = random.nextInt(3) == 0 ? 0 : random.nextInt(prompt);
     double ahead = random.nextInt(2) == 0 ? 0 : random.nextInt(8000);
-    return new Features(prompt - (double) cached, cached, ahead, random.nextInt(24));
+    return new Features(prompt - (double) cached, cached, ahead, random.nextInt(24), 0);
   }
 
   private void teach(Worker worker, Truth truth, int lessons, double noise) {
@@ -75,12 +75,18 @@ class TtftPredictorTest {
     for (int i = 0; i < 100; i++) {
       Features f = features();
       Prediction p = predictor.predict(fleet.worker(0), f);
-      assertThat(p.queueMillis() + p.prefillMillis() + p.decodeMillis() + p.fixedMillis())
+      assertThat(
+              p.queueMillis()
+                  + p.prefillMillis()
+                  + p.decodeMillis()
+                  + p.capacityMillis()
+                  + p.fixedMillis())
           .isCloseTo(p.totalMillis(), within(1e-9));
       assertThat(
               predictor
                   .coefficients(fleet.worker(0))
-                  .totalMillis(f.uncachedTokens(), f.cachedTokens(), f.aheadTokens(), f.decoding()))
+                  .totalMillis(
+                      f.uncachedTokens(), f.cachedTokens(), f.aheadTokens(), f.decoding(), 0))
           .isCloseTo(p.totalMillis(), within(1e-9));
     }
   }
@@ -129,7 +135,7 @@ class TtftPredictorTest {
 
     assertThat(predictor.coefficients(reborn)).isEqualTo(predictor.poolCoefficients("pool"));
     teach(reborn, SLOW, 5, 0.05);
-    assertThat(predictor.learn(new Lesson(old, new Features(100, 0, 0, 0), 10, 10)))
+    assertThat(predictor.learn(new Lesson(old, new Features(100, 0, 0, 0, 0), 10, 10)))
         .as("late lesson of the old life")
         .isFalse();
     assertThat(predictor.lessons(reborn)).isEqualTo(5);
@@ -173,7 +179,7 @@ class TtftPredictorTest {
     for (int i = 0; i < 500; i++) {
       predictor.learn(
           new Lesson(
-              fleet.worker(0), new Features(tokens, i, random.nextInt(9), i % 7), 1, millis));
+              fleet.worker(0), new Features(tokens, i, random.nextInt(9), i % 7, 0), 1, millis));
       Coefficients c = predictor.coefficients(fleet.worker(0));
       assertThat(c.perTokenMillis()).isFinite().isPositive();
       assertThat(c.perTokenMillis() + c.queueExtraMillis()).isFinite().isPositive();

@@ -419,8 +419,8 @@ class PickerTest {
     var fleet = new TestFleet(2);
     // Worker 1 is known to be far slower and has not been used for a while.
     for (int i = 0; i < 50; i++) {
-      fleet.predictor.learn(new Lesson(fleet.worker(0), new Features(1000, 0, 0, 0), 50, 50));
-      fleet.predictor.learn(new Lesson(fleet.worker(1), new Features(1000, 0, 0, 0), 50, 9000));
+      fleet.predictor.learn(new Lesson(fleet.worker(0), new Features(1000, 0, 0, 0, 0), 50, 50));
+      fleet.predictor.learn(new Lesson(fleet.worker(1), new Features(1000, 0, 0, 0, 0), 50, 9000));
     }
     for (int i = 0; i < 100; i++) {
       Pick.Picked picked = fleet.pick(1000);
