@@ -3,7 +3,6 @@ package io.kvoy.tokenizer;
 
 import io.kvoy.inference.Json;
 import io.kvoy.inference.Prompt;
-import io.kvoy.tokenizer.encode.LoneSurrogates;
 import io.kvoy.tokenizer.encode.TextEncoder;
 import java.util.ArrayList;
 import java.util.List;
@@ -65,15 +64,14 @@ public final class FolderPromptTokenizer implements PromptTokenizer {
   }
 
   private Tokenization encode(List<String> texts, boolean addSpecialTokens) {
-    for (String text : texts) {
-      if (LoneSurrogates.indexOf(text) >= 0) {
-        return estimated(total(texts, String::length), "lone_surrogate");
-      }
-    }
     try {
       var prompts = new ArrayList<int[]>(texts.size());
       for (String text : texts) {
-        prompts.add(encoder.encode(text, addSpecialTokens));
+        int[] ids = encoder.encode(text, addSpecialTokens);
+        if (ids == null) {
+          return estimated(total(texts, String::length), "lone_surrogate");
+        }
+        prompts.add(ids);
       }
       return new Tokenization.Exact(prompts);
     } catch (RuntimeException _) {

@@ -6,6 +6,7 @@ import ai.djl.huggingface.tokenizers.jni.TokenizersLibrary;
 import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The HuggingFace {@code tokenizers} library (0.21, Rust) through DJL's JNI, ids only: token
@@ -68,11 +69,13 @@ public final class DjlTextEncoder implements TextEncoder, AutoCloseable {
   }
 
   @Override
-  public int[] encode(String text, boolean addSpecialTokens) {
-    String wellFormed = LoneSurrogates.replace(text);
+  public int @Nullable [] encode(String text, boolean addSpecialTokens) {
+    if (LoneSurrogates.indexOf(text, 0, text.length()) >= 0) {
+      return null;
+    }
     tokenizer.enter();
     try {
-      return narrow(tokenIds(wellFormed, addSpecialTokens));
+      return narrow(tokenIds(text, addSpecialTokens));
     } finally {
       tokenizer.leave();
       // Without this the cleaner could free the native object while the last encode still runs.

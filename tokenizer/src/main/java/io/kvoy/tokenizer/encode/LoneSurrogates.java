@@ -2,24 +2,22 @@
 package io.kvoy.tokenizer.encode;
 
 /**
- * Finds and replaces UTF-16 surrogates without a partner. They cannot be written as UTF-8, so no
- * worker can have seen them, and one of them makes the JNI string conversion of DJL garble every
- * other character outside the BMP.
+ * Finds UTF-16 surrogates without a partner. They cannot be written as UTF-8, so no worker can have read them, and one of
+ * them makes the JNI string conversion of DJL garble every other character outside the BMP.
  */
 public final class LoneSurrogates {
 
   private LoneSurrogates() {}
 
-  /** Index of the first lone surrogate, or -1. */
-  public static int indexOf(CharSequence text) {
-    int length = text.length();
-    for (int i = 0; i < length; i++) {
+  /** Index of the first lone surrogate in {@code [from, to)}, or -1; what is outside does not count as a partner. */
+  public static int indexOf(String text, int from, int to) {
+    for (int i = from; i < to; i++) {
       char c = text.charAt(i);
       if (!Character.isSurrogate(c)) {
         continue;
       }
       if (Character.isHighSurrogate(c)
-          && i + 1 < length
+          && i + 1 < to
           && Character.isLowSurrogate(text.charAt(i + 1))) {
         i++;
       } else {
@@ -27,28 +25,5 @@ public final class LoneSurrogates {
       }
     }
     return -1;
-  }
-
-  /** The text with U+FFFD for each lone surrogate; the same object when there are none. */
-  public static String replace(String text) {
-    int first = indexOf(text);
-    if (first < 0) {
-      return text;
-    }
-    var out = new StringBuilder(text);
-    for (int i = first; i < out.length(); i++) {
-      char c = out.charAt(i);
-      if (!Character.isSurrogate(c)) {
-        continue;
-      }
-      if (Character.isHighSurrogate(c)
-          && i + 1 < out.length()
-          && Character.isLowSurrogate(out.charAt(i + 1))) {
-        i++;
-      } else {
-        out.setCharAt(i, '\uFFFD');
-      }
-    }
-    return out.toString();
   }
 }

@@ -81,7 +81,7 @@ public final class TokenizerFolderReader {
   private List<AddedToken> readAddedTokens(String tokenizerJson) throws Refusal {
     var tokens = new ArrayList<AddedToken>();
     boolean sawModel = false;
-    try (JsonParser parser = ConfigJson.parser(tokenizerJson)) {
+    try (JsonParser parser = TokenizerJsonParser.open(tokenizerJson)) {
       if (parser.nextToken() != JsonToken.START_OBJECT) {
         throw malformed("tokenizer.json", "is not a JSON object");
       }
@@ -89,7 +89,7 @@ public final class TokenizerFolderReader {
         String name = parser.currentName();
         parser.nextToken();
         if (name.equals("added_tokens")) {
-          readAddedTokens(ConfigJson.readValue(parser), tokens);
+          readAddedTokens(TokenizerJsonParser.readValue(parser), tokens);
         } else {
           sawModel |= name.equals("model");
           parser.skipChildren();
@@ -289,7 +289,7 @@ public final class TokenizerFolderReader {
       return Json.Obj.of(Map.of());
     }
     try {
-      if (ConfigJson.read(text) instanceof Json.Obj object) {
+      if (TokenizerJsonParser.read(text) instanceof Json.Obj object) {
         return object;
       }
     } catch (JacksonException e) {

@@ -9,6 +9,6 @@ public final class TestJson {
   private TestJson() {}
 
   public static Json read(String text) {
-    return ConfigJson.read(text);
+    return TokenizerJsonParser.read(text);
   }
 }

@@ -10,13 +10,14 @@ import tools.jackson.core.JsonParser;
 import tools.jackson.core.JsonToken;
 import tools.jackson.core.ObjectReadContext;
 import tools.jackson.core.StreamReadConstraints;
+import tools.jackson.core.TokenStreamFactory;
 import tools.jackson.core.json.JsonFactory;
 
 /**
  * Jackson streaming parser set up for tokenizer files, and small subtrees of them as {@link Json}.
  * Callers catch {@code JacksonException}.
  */
-final class ConfigJson {
+public final class TokenizerJsonParser {
 
   /** Deepest nesting; real files stay under 10. */
   private static final int MAX_DEPTH = 64;
@@ -26,6 +27,9 @@ final class ConfigJson {
 
   private static final JsonFactory FACTORY =
       JsonFactory.builder()
+          // A vocabulary has 200,000 different names; keeping them would only fill a symbol table.
+          .disable(TokenStreamFactory.Feature.CANONICALIZE_PROPERTY_NAMES)
+          .disable(TokenStreamFactory.Feature.INTERN_PROPERTY_NAMES)
           .streamReadConstraints(
               StreamReadConstraints.builder()
                   .maxNestingDepth(MAX_DEPTH)
@@ -33,22 +37,23 @@ final class ConfigJson {
                   .build())
           .build();
 
-  private ConfigJson() {}
+  private TokenizerJsonParser() {}
 
-  static JsonParser parser(String text) {
+  /** A parser before the first token; the caller closes it. */
+  public static JsonParser open(String text) {
     return FACTORY.createParser(ObjectReadContext.empty(), text);
   }
 
   /** The whole document. */
   static Json read(String text) {
-    try (JsonParser parser = parser(text)) {
+    try (JsonParser parser = open(text)) {
       parser.nextToken();
       return readValue(parser);
     }
   }
 
   /** The value that the parser stands at the start of; leaves it at the value's last token. */
-  static Json readValue(JsonParser parser) {
+  public static Json readValue(JsonParser parser) {
     return switch (parser.currentToken()) {
       case START_OBJECT -> readObject(parser);
       case START_ARRAY -> readArray(parser);
