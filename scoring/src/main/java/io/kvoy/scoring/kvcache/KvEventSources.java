@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.scoring.kvcache;
 
+import io.kvoy.inference.Json;
+import io.kvoy.inference.json.JsonLimits;
+import io.kvoy.inference.json.JsonRead;
+import io.kvoy.inference.json.JsonReader;
 import io.kvoy.scoring.fleet.Endpoint;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
-import tools.jackson.core.JacksonException;
-import tools.jackson.core.JsonParser;
-import tools.jackson.core.JsonToken;
-import tools.jackson.core.ObjectReadContext;
-import tools.jackson.core.StreamReadConstraints;
-import tools.jackson.core.json.JsonFactory;
 
 /**
  * Where a worker publishes its KV events, from its own answer to {@code GET /kv_event_sources} (vLLM 0.32) or from one
@@ -22,15 +22,8 @@ public final class KvEventSources {
   /** The answer comes from the network. */
   private static final int MAX_CHARS = 256 << 10;
 
-  private static final JsonFactory JSON =
-      JsonFactory.builder()
-          .streamReadConstraints(
-              StreamReadConstraints.builder()
-                  .maxDocumentLength(MAX_CHARS)
-                  .maxStringLength(4096)
-                  .maxNestingDepth(16)
-                  .build())
-          .build();
+  private static final JsonReader READER =
+      new JsonReader(JsonLimits.DEFAULTS.withMaxDocumentBytes(4 * MAX_CHARS));
 
   private KvEventSources() {}
 
@@ -68,62 +61,45 @@ public final class KvEventSources {
     if (json.length() > MAX_CHARS) {
       return new Unreadable("answer of " + json.length() + " characters, limit " + MAX_CHARS);
     }
-    List<Source> sources = new ArrayList<>();
-    try (JsonParser parser = JSON.createParser(ObjectReadContext.empty(), json)) {
-      if (parser.nextToken() != JsonToken.START_OBJECT) {
-        return new Unreadable("expected an object of ranks");
-      }
-      while (parser.nextToken() == JsonToken.PROPERTY_NAME) {
-        Integer rank = rank(parser.currentName());
-        if (parser.nextToken() != JsonToken.START_OBJECT || rank == null) {
-          return new Unreadable("expected a rank number with an object");
-        }
-        Source source = source(parser, rank, workerHost);
-        if (source != null) {
-          sources.add(source);
-        }
-      }
-    } catch (JacksonException _) {
+    if (!(READER.read(json.getBytes(StandardCharsets.UTF_8)) instanceof JsonRead.Document document)) {
       return new Unreadable("not JSON, or beyond the limits");
+    }
+    if (!(document.value() instanceof Json.Obj ranks)) {
+      return new Unreadable("expected an object of ranks");
+    }
+    List<Source> sources = new ArrayList<>();
+    for (Map.Entry<String, Json> entry : ranks.fields().entrySet()) {
+      Integer rank = rank(entry.getKey());
+      if (rank == null || !(entry.getValue() instanceof Json.Obj described)) {
+        return new Unreadable("expected a rank number with an object");
+      }
+      Source source = source(described, rank, workerHost);
+      if (source != null) {
+        sources.add(source);
+      }
     }
     sources.sort(Comparator.comparingInt(Source::rank));
     return new Found(sources);
   }
 
-  private static @Nullable Source source(JsonParser parser, int rank, String workerHost) {
-    String publisher = "zmq";
-    String endpoint = "";
-    String replay = "";
-    String topic = "";
-    int bufferSteps = 0;
-    boolean isEnabled = true;
-    while (parser.nextToken() == JsonToken.PROPERTY_NAME) {
-      String name = parser.currentName();
-      JsonToken value = parser.nextToken();
-      switch (name) {
-        case "publisher" -> publisher = text(parser, value);
-        case "endpoint" -> endpoint = text(parser, value);
-        case "replay_endpoint" -> replay = text(parser, value);
-        case "topic" -> topic = text(parser, value);
-        case "buffer_steps" ->
-            bufferSteps = value == JsonToken.VALUE_NUMBER_INT ? parser.getValueAsInt() : 0;
-        case "enable_kv_cache_events" -> isEnabled = value != JsonToken.VALUE_FALSE;
-        default -> {}
-      }
-      parser.skipChildren();
+  private static @Nullable Source source(Json.Obj described, int rank, String workerHost) {
+    boolean isEnabled =
+        !(described.get("enable_kv_cache_events") instanceof Json.Bool(boolean enabled)) || enabled;
+    if (!isEnabled || !text(described, "publisher", "zmq").equals("zmq")) {
+      return null;
     }
-    return isEnabled && publisher.equals("zmq")
-        ? new Source(
-            rank,
-            reachable(endpoint, workerHost),
-            reachable(replay, workerHost),
-            bufferSteps,
-            topic)
-        : null;
+    return new Source(
+        rank,
+        reachable(text(described, "endpoint", ""), workerHost),
+        reachable(text(described, "replay_endpoint", ""), workerHost),
+        described.get("buffer_steps") instanceof Json.Int(long steps)
+            ? Math.clamp(steps, 0, Integer.MAX_VALUE)
+            : 0,
+        text(described, "topic", ""));
   }
 
-  private static String text(JsonParser parser, JsonToken value) {
-    return value == JsonToken.VALUE_STRING ? parser.getString() : "";
+  private static String text(Json.Obj object, String field, String fallback) {
+    return object.get(field) instanceof Json.Str(String value) ? value : fallback;
   }
 
   private static @Nullable Integer rank(String name) {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.server;
+
+import io.kvoy.inference.InferenceRequest;
+import io.kvoy.scoring.kvcache.BlockKeys;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What reading and tokenizing made of a request: everything that is known before a worker is chosen. Made on a decision
+ * thread, without any effect on the fleet, so that a late one can be dropped.
+ */
+public sealed interface Understanding {
+
+  /** The request as its headers tell it. */
+  RequestHead head();
+
+  /**
+   * To be sent to a worker of this pool.
+   *
+   * @param pool the pool that serves the model
+   * @param request the parsed request, null when only its path is known
+   * @param prompts block keys of each prompt; empty when the tokens are not known exactly
+   * @param promptTokens exact or estimated prompt tokens, 0 when nothing is known
+   * @param degraded why less is known than could be, empty when all is; metric-safe
+   * @param readNanos time spent reading and tokenizing
+   */
+  record Routable(
+      RequestHead head,
+      ModelPoolRuntime pool,
+      @Nullable InferenceRequest request,
+      List<BlockKeys> prompts,
+      int promptTokens,
+      String degraded,
+      long readNanos)
+      implements Understanding {
+
+    public Routable {
+      prompts = List.copyOf(prompts);
+    }
+
+    /** Whether the prompt's tokens are those that the worker will compute. */
+    public boolean exact() {
+      return !prompts.isEmpty();
+    }
+  }
+
+  /**
+   * The caller's mistake, or nobody serves it: no worker is to see it.
+   *
+   * @param decision the answer
+   */
+  record Refused(RequestHead head, RoutingDecision.Reject decision) implements Understanding {}
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.server.extproc;
+
+import io.envoyproxy.envoy.service.ext_proc.v3.ExternalProcessorGrpc;
+import io.envoyproxy.envoy.service.ext_proc.v3.ProcessingRequest;
+import io.envoyproxy.envoy.service.ext_proc.v3.ProcessingResponse;
+import io.grpc.stub.ServerCallStreamObserver;
+import io.grpc.stub.StreamObserver;
+import io.kvoy.server.RoutingPipeline;
+
+/** The gRPC service that Envoy calls: one {@link Exchange} per stream. Called on gRPC's event loops. */
+final class ExtProcService extends ExternalProcessorGrpc.ExternalProcessorImplBase {
+  private final RoutingPipeline pipeline;
+  private final ExchangeContext context;
+
+  ExtProcService(RoutingPipeline pipeline, ExchangeContext context) {
+    this.pipeline = pipeline;
+    this.context = context;
+  }
+
+  @Override
+  public StreamObserver<ProcessingRequest> process(StreamObserver<ProcessingResponse> envoy) {
+    var call = (ServerCallStreamObserver<ProcessingResponse>) envoy;
+    // One message at a time, the next one asked for once our answers are out (see Exchange.takeNext);
+    // the first one gRPC requests itself.
+    call.disableAutoRequest();
+    Exchange exchange = new Exchange(pipeline, context, call);
+    call.request(1);
+    return exchange;
+  }
+}
