@@ -209,9 +209,11 @@ public final class AdminServer implements AutoCloseable {
     exchange.getResponseHeaders().set("Cache-Control", "no-store");
     exchange.getResponseHeaders().set("X-Content-Type-Options", "nosniff");
     exchange.getResponseHeaders().set("Content-Security-Policy", "default-src 'none'");
-    exchange.sendResponseHeaders(
-        answer.status(), answer.body().length == 0 ? -1 : answer.body().length);
-    exchange.getResponseBody().write(answer.body());
+    boolean hasBody = answer.body().length > 0 && !exchange.getRequestMethod().equals("HEAD");
+    exchange.sendResponseHeaders(answer.status(), hasBody ? answer.body().length : -1);
+    if (hasBody) {
+      exchange.getResponseBody().write(answer.body());
+    }
   }
 
   private static void setIfAbsent(String key, String value) {

@@ -33,7 +33,7 @@ public final class JsonLineEncoder extends EncoderBase<ILoggingEvent> {
   private static final int MAX_VALUE_CHARS = 256;
 
   /** Most frames of one exception; enough to leave the JDK and reach our code. */
-  private static final int MAX_FRAMES = 40;
+  private static final int MAX_FRAMES = 24;
 
   /** Most exceptions of one chain. */
   private static final int MAX_CAUSES = 5;

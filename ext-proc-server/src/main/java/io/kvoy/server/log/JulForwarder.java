@@ -16,7 +16,7 @@ import org.slf4j.LoggerFactory;
 public final class JulForwarder extends Handler {
   private final SimpleFormatter formatter = new SimpleFormatter();
 
-  private JulForwarder() {}
+  JulForwarder() {}
 
   /** Replaces the handlers of {@code java.util.logging}; called once at start. */
   public static void install() {

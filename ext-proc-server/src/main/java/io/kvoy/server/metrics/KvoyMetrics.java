@@ -32,13 +32,14 @@ public final class KvoyMetrics implements AutoCloseable {
   static final String NO_POOL = "none";
 
   /** Most workers shown by name, about 60 series each; beyond them all share one name. */
-  static final int MAX_WORKERS = 10_000;
+  private static final int MAX_WORKERS = 10_000;
 
   private final PrometheusMeterRegistry registry;
   private final JvmGcMetrics gc = new JvmGcMetrics();
   private final ServerMeters server;
   private final PoolMeters noPool;
 
+  private final int maxWorkers;
   private final Shelf<String, PoolMeters> pools = new Shelf<>();
   private final Shelf<WorkerName, WorkerMeters> workers = new Shelf<>();
 
@@ -68,18 +69,19 @@ public final class KvoyMetrics implements AutoCloseable {
       }
     }
 
-    synchronized boolean hasRoomFor(K key) {
-      return meters.containsKey(key) || meters.size() < MAX_WORKERS;
+    synchronized boolean hasRoomFor(K key, int most) {
+      return meters.containsKey(key) || meters.size() < most;
     }
   }
 
   /** Empty meters. */
   public KvoyMetrics() {
-    this(new PrometheusMeterRegistry(PrometheusConfig.DEFAULT));
+    this(new PrometheusMeterRegistry(PrometheusConfig.DEFAULT), MAX_WORKERS);
   }
 
-  KvoyMetrics(PrometheusMeterRegistry registry) {
+  KvoyMetrics(PrometheusMeterRegistry registry, int maxWorkers) {
     this.registry = registry;
+    this.maxWorkers = maxWorkers;
     this.server = new ServerMeters(new Meters(registry));
     this.noPool = pool(NO_POOL, List.of());
     new JvmMemoryMetrics().bindTo(registry);
@@ -118,7 +120,8 @@ public final class KvoyMetrics implements AutoCloseable {
   public WorkerMeters worker(String pool, String name) {
     WorkerName key = new WorkerName(pool, name);
     return workers.take(
-        workers.hasRoomFor(key) ? key : new WorkerName(pool, OTHER), this::createWorker);
+        workers.hasRoomFor(key, maxWorkers) ? key : new WorkerName(pool, OTHER),
+        this::createWorker);
   }
 
   private WorkerMeters createWorker(WorkerName key) {

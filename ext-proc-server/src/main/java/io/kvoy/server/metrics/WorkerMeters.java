@@ -5,6 +5,8 @@ import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.Timer;
 import java.util.concurrent.TimeUnit;
 import java.util.function.DoubleSupplier;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Meters of one worker. Made when the worker joins the fleet, closed when it leaves. Any thread.
@@ -24,6 +26,21 @@ public final class WorkerMeters implements AutoCloseable {
   private final EnumCounters kvDecodeErrors;
   private final EnumGauge kvViewState;
   private final EnumGauge health;
+  // Replaced when the worker comes back, read by the thread that renders the page.
+  private volatile @Nullable Figures figures;
+
+  private record Figures(DoubleSupplier inFlightRequests, DoubleSupplier scrapeAgeSeconds) {}
+
+  /** Whether a worker may be picked. */
+  public enum Health {
+    READY,
+    /** Not yet probed, not ready by its own word, or not reachable. */
+    UNREADY,
+    /** Finishes what it has. */
+    DRAINING,
+    /** Answered real requests with failures; tried now and then. */
+    EJECTED
+  }
 
   /** What a worker's event stream brings. */
   public enum KvEventKind {
@@ -54,10 +71,24 @@ public final class WorkerMeters implements AutoCloseable {
     this.health = new EnumGauge(meters, Metric.HEALTH);
   }
 
-  /** Shows figures that others keep; called when the page is rendered. */
-  public void bind(DoubleSupplier inFlightRequests, DoubleSupplier scrapeAgeSeconds) {
-    meters.gauge(Metric.IN_FLIGHT, inFlightRequests);
-    meters.gauge(Metric.SCRAPE_AGE, scrapeAgeSeconds);
+  /**
+   * Shows figures that others keep; called when the page is rendered. A later call, by the next
+   * life of the worker, replaces those of an earlier one.
+   *
+   * @param scrapeAgeSeconds NaN before the first scrape
+   */
+  public synchronized void bind(DoubleSupplier inFlightRequests, DoubleSupplier scrapeAgeSeconds) {
+    boolean isFirst = figures == null;
+    figures = new Figures(inFlightRequests, scrapeAgeSeconds);
+    if (isFirst) {
+      meters.gauge(Metric.IN_FLIGHT, () -> figure(Figures::inFlightRequests));
+      meters.gauge(Metric.SCRAPE_AGE, () -> figure(Figures::scrapeAgeSeconds));
+    }
+  }
+
+  private double figure(Function<Figures, DoubleSupplier> which) {
+    Figures bound = figures;
+    return bound == null ? Double.NaN : which.apply(bound).getAsDouble();
   }
 
   public void picked() {
@@ -113,7 +144,7 @@ public final class WorkerMeters implements AutoCloseable {
   }
 
   /** Whether the worker may be picked. */
-  public void health(Enum<?> state) {
+  public void health(Health state) {
     health.set(state);
   }
 

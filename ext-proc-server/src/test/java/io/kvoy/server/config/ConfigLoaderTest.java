@@ -2,6 +2,8 @@
 package io.kvoy.server.config;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
+import static org.assertj.core.api.Assertions.tuple;
 
 import io.kvoy.scoring.fleet.Endpoint;
 import io.kvoy.server.config.ConfigLoader.FileCheck;
@@ -13,10 +15,14 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
+import java.util.Random;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -445,10 +451,10 @@ class ConfigLoaderTest {
     assertThat(problems(text))
         .extracting(ConfigProblem::kind, ConfigProblem::line)
         .containsExactly(
-            org.assertj.core.groups.Tuple.tuple(Kind.DUPLICATE_KEY, 3),
-            org.assertj.core.groups.Tuple.tuple(Kind.DUPLICATE_KEY, 4),
-            org.assertj.core.groups.Tuple.tuple(Kind.DUPLICATE_KEY, 8),
-            org.assertj.core.groups.Tuple.tuple(Kind.DUPLICATE_KEY, 9));
+            tuple(Kind.DUPLICATE_KEY, 3),
+            tuple(Kind.DUPLICATE_KEY, 4),
+            tuple(Kind.DUPLICATE_KEY, 8),
+            tuple(Kind.DUPLICATE_KEY, 9));
   }
 
   @ParameterizedTest(name = "{0}: {1}")
@@ -733,7 +739,7 @@ class ConfigLoaderTest {
     for (int i = 1; i < 12; i++) {
       String alias = "*a" + (i - 1);
       text.append("a%d: &a%d [".formatted(i, i))
-          .append(String.join(", ", java.util.Collections.nCopies(10, alias)))
+          .append(String.join(", ", Collections.nCopies(10, alias)))
           .append("]\n");
     }
 
@@ -793,9 +799,7 @@ class ConfigLoaderTest {
   @Test
   void theListOfProblemsIsBounded() {
     String workers =
-        java.util.stream.IntStream.range(0, 300)
-            .mapToObj(_ -> "- {address: x}")
-            .collect(Collectors.joining("\n"));
+        IntStream.range(0, 300).mapToObj(_ -> "- {address: x}").collect(Collectors.joining("\n"));
 
     List<ConfigProblem> problems = problems(withPool("workers:\n" + workers));
 
@@ -816,11 +820,57 @@ class ConfigLoaderTest {
             rejected ->
                 assertThat(rejected.problems())
                     .extracting(ConfigProblem::kind, ConfigProblem::line)
-                    .containsExactly(org.assertj.core.groups.Tuple.tuple(Kind.FILE_NOT_FOUND, 5)));
+                    .containsExactly(tuple(Kind.FILE_NOT_FOUND, 5)));
 
     Files.createDirectory(folder.resolve("qwen3"));
     Files.writeString(folder.resolve("qwen3/tokenizer.json"), "{}");
     assertThat(ConfigLoader.load(file)).isInstanceOf(ConfigResult.Loaded.class);
+  }
+
+  /** Seeded, so that a failure repeats. */
+  @Test
+  void whateverBecomesOfAFileItIsJudgedAndNothingIsThrown() {
+    String[] pieces = {
+      "{",
+      "}",
+      "[",
+      "]",
+      ": ",
+      "- ",
+      "\n",
+      "  ",
+      "&a ",
+      "*a",
+      "'",
+      "\"",
+      "|",
+      ">",
+      "#",
+      "!",
+      "%",
+      "---\n",
+      "\t",
+      "\0",
+      "9",
+      "ms",
+      "~",
+      "<<: ",
+      "? ",
+      "\u00e9",
+      "\ud83d",
+      "kvEvents"
+    };
+    Random random = new Random(42);
+    for (int i = 0; i < 400; i++) {
+      StringBuilder text = new StringBuilder(withConfig("listen: {extProc: 1}\ndefaults: {}"));
+      for (int edits = 1 + random.nextInt(4); edits > 0; edits--) {
+        int from = random.nextInt(text.length());
+        int to = Math.min(text.length(), from + random.nextInt(6));
+        text.replace(from, to, pieces[random.nextInt(pieces.length)]);
+      }
+      String input = text.toString();
+      assertThatCode(() -> parse(input)).as("input %d: %s", i, input).doesNotThrowAnyException();
+    }
   }
 
   @Test
@@ -831,8 +881,7 @@ class ConfigLoaderTest {
 
   private static String resource(String name) throws IOException {
     try (var in = ConfigLoaderTest.class.getResourceAsStream(name)) {
-      return new String(
-          java.util.Objects.requireNonNull(in, name).readAllBytes(), StandardCharsets.UTF_8);
+      return new String(Objects.requireNonNull(in, name).readAllBytes(), StandardCharsets.UTF_8);
     }
   }
 }
