@@ -17,7 +17,7 @@ import io.kvoy.server.feedback.DecisionLog;
 import io.kvoy.server.feedback.DecisionOutcome;
 import io.kvoy.server.feedback.DecisionRecord;
 import io.kvoy.server.feedback.KvEventMeters;
-import io.kvoy.server.feedback.WorkerMeterBook.HealthWord;
+import io.kvoy.server.feedback.WorkerMeterBook;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -77,7 +77,7 @@ final class DebugPages {
         .text("pool", worker.pool())
         .text("endpoint", worker.endpoint().toString())
         .number("life", worker.life())
-        .text("health", HealthWord.of(health).name().toLowerCase(Locale.ROOT))
+        .text("health", WorkerMeterBook.word(health).name().toLowerCase(Locale.ROOT))
         .text(
             "health_detail",
             health instanceof WorkerHealth.Unready(var reason, String detail)

@@ -154,6 +154,7 @@ public final class KvoyServer implements AutoCloseable {
             decisions,
             workerMeters,
             metrics.noPool(),
+            speculative,
             NANO_CLOCK,
             Clock.systemUTC(),
             () -> config.config().feedback().responsePhase(),

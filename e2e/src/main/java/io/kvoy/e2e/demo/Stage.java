@@ -29,6 +29,7 @@ public final class Stage implements AutoCloseable {
   private static final Duration READY_PATIENCE = Duration.ofSeconds(60);
 
   private final Path folder;
+  private final String model;
   private final List<StageWorker> workers = new ArrayList<>();
   private @Nullable KvoyProcess kvoy;
   private @Nullable EnvoyProcess envoy;
@@ -37,8 +38,9 @@ public final class Stage implements AutoCloseable {
   private final Endpoint plainDoor = new Endpoint("127.0.0.1", Ports.free());
   private final HttpClient http = HttpClient.newHttpClient();
 
-  private Stage(Path folder, int port) {
+  private Stage(Path folder, String model, int port) {
     this.folder = folder;
+    this.model = model;
     this.door = new Endpoint("127.0.0.1", port == 0 ? Ports.free() : port);
   }
 
@@ -58,10 +60,10 @@ public final class Stage implements AutoCloseable {
       List<? extends StageWorker> workers,
       int port)
       throws IOException, InterruptedException {
-    Stage stage = new Stage(folder, port);
+    Stage stage = new Stage(folder, model, port);
     stage.workers.addAll(workers);
     try {
-      stage.startKvoyAndEnvoy(tools, model, tokenizer);
+      stage.startKvoyAndEnvoy(tools, tokenizer);
       return stage;
     } catch (IOException | InterruptedException | RuntimeException e) {
       stage.close();
@@ -69,10 +71,10 @@ public final class Stage implements AutoCloseable {
     }
   }
 
-  private void startKvoyAndEnvoy(LocalTools tools, String model, Path tokenizer)
+  private void startKvoyAndEnvoy(LocalTools tools, Path tokenizer)
       throws IOException, InterruptedException {
     int extProcPort = Ports.free();
-    Path config = folder.resolve("kvoy.yaml");
+    Path config = configFile();
     Files.writeString(
         config,
         StageConfig.yaml(model, tokenizer, workers, extProcPort, Ports.free(), adminPort));
@@ -131,7 +133,12 @@ public final class Stage implements AutoCloseable {
     return URI.create("http://127.0.0.1:" + adminPort);
   }
 
-  /** Names and endpoints, in order. */
+  /** The configuration file that Kvoy watches. */
+  public Path configFile() {
+    return folder.resolve("kvoy.yaml");
+  }
+
+  /** Names, in order. */
   public List<String> workerNames() {
     return workers.stream().map(StageWorker::name).toList();
   }
@@ -144,21 +151,34 @@ public final class Stage implements AutoCloseable {
     return kvoy;
   }
 
-  /** Empties every worker's prefix cache, so that the next run starts cold. */
+  /**
+   * Empties every worker's prefix cache, so that the next run starts cold. vLLM tells of it only with its next engine
+   * step, so each worker is given a few tokens to chew on.
+   */
   public void resetCaches() throws IOException, InterruptedException {
     for (StageWorker worker : workers) {
-      HttpResponse<String> answer =
-          http.send(
-              HttpRequest.newBuilder(
-                      URI.create("http://" + worker.endpoint() + "/reset_prefix_cache"))
-                  .timeout(Duration.ofSeconds(10))
-                  .POST(HttpRequest.BodyPublishers.noBody())
-                  .build(),
-              HttpResponse.BodyHandlers.ofString());
-      if (answer.statusCode() != 200) {
-        throw new IOException(
-            worker.name() + " did not reset its cache: status " + answer.statusCode());
-      }
+      post(worker, "/reset_prefix_cache", "");
+      post(
+          worker,
+          "/v1/completions",
+          "{\"model\":\"%s\",\"prompt\":\"a\",\"max_tokens\":1}".formatted(model));
+    }
+  }
+
+  private void post(StageWorker worker, String path, String body)
+      throws IOException, InterruptedException {
+    HttpResponse<String> answer =
+        http.send(
+            HttpRequest.newBuilder(URI.create("http://" + worker.endpoint() + path))
+                .timeout(Duration.ofSeconds(30))
+                .header("content-type", "application/json")
+                .POST(HttpRequest.BodyPublishers.ofString(body))
+                .build(),
+            HttpResponse.BodyHandlers.ofString());
+    if (answer.statusCode() != 200) {
+      throw new IOException(
+          "%s answered %s with status %d: %s"
+              .formatted(worker.name(), path, answer.statusCode(), answer.body()));
     }
   }
 

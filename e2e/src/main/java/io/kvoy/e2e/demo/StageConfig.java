@@ -32,6 +32,8 @@ final class StageConfig {
             extProc: %d
             health: %d
             admin: %d
+          limits:
+            maxRequestBody: 4MiB
           timeouts:
             decision: 5s          # a small machine that starts everything at once
           feedback:

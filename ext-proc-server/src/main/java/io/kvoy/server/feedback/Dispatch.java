@@ -10,6 +10,7 @@ import io.kvoy.scoring.fleet.Endpoint;
 import io.kvoy.scoring.fleet.Fleet;
 import io.kvoy.scoring.fleet.Outcome;
 import io.kvoy.scoring.fleet.Worker;
+import io.kvoy.scoring.kvcache.SpeculativePrefixes;
 import io.kvoy.scoring.pick.Flight;
 import io.kvoy.server.GatewayHeaders;
 import io.kvoy.server.Understanding;
@@ -35,12 +36,13 @@ public final class Dispatch {
 
   private final Understanding.Routable request;
   private final Flight flight;
-  private final Endpoint destination;
+  private final Worker picked;
   private final double predictedMillis;
   private final int predictedCachedTokens;
   private final DecisionLog.Entry entry;
   private final Supplier<Fleet> fleet;
   private final WorkerMeterBook workerMeters;
+  private final SpeculativePrefixes speculative;
   private final LongSupplier nanoClock;
   private final boolean explains;
 
@@ -54,29 +56,30 @@ public final class Dispatch {
   Dispatch(
       Understanding.Routable request,
       Flight flight,
-      Endpoint destination,
       double predictedMillis,
       int predictedCachedTokens,
       DecisionLog.Entry entry,
       Supplier<Fleet> fleet,
       WorkerMeterBook workerMeters,
+      SpeculativePrefixes speculative,
       LongSupplier nanoClock,
       boolean explains) {
     this.request = request;
     this.flight = flight;
-    this.destination = destination;
+    this.picked = flight.worker();
     this.predictedMillis = predictedMillis;
     this.predictedCachedTokens = predictedCachedTokens;
     this.entry = entry;
     this.fleet = fleet;
     this.workerMeters = workerMeters;
+    this.speculative = speculative;
     this.nanoClock = nanoClock;
     this.explains = explains;
   }
 
   /** Where the request is to go. */
   public Endpoint destination() {
-    return destination;
+    return picked.endpoint();
   }
 
   /** Headers that explain the decision to the caller; empty unless configured. */
@@ -112,7 +115,7 @@ public final class Dispatch {
       @Nullable Endpoint served) {
     status = httpStatus;
     reachedWorker = served != null;
-    if (served != null && !served.equals(destination)) {
+    if (served != null && !served.equals(picked.endpoint())) {
       Worker server = fleet.get().at(served);
       if (server != null) {
         // The proxy retried: what failed there is booked on the worker that failed.
@@ -171,6 +174,10 @@ public final class Dispatch {
       return;
     }
     settled = true;
+    if (outcome != Outcome.SUCCESS && Double.isNaN(ttftMillis)) {
+      // Not read to the end there, so its blocks are not to be expected.
+      request.prompts().forEach(prompt -> speculative.withdraw(picked, prompt));
+    }
     flight.ended(outcome);
     ResponseWatcher watching = watcher;
     TokenUsage usage = watching == null ? TokenUsage.NOT_REPORTED : watching.end().usage();

@@ -4,6 +4,7 @@ package io.kvoy.server.feedback;
 import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.InferenceRequest;
 import io.kvoy.scoring.fleet.Fleet;
+import io.kvoy.scoring.kvcache.SpeculativePrefixes;
 import io.kvoy.scoring.latency.Prediction;
 import io.kvoy.scoring.pick.Considered;
 import io.kvoy.scoring.pick.Considered.Standing;
@@ -37,6 +38,7 @@ public final class Feedback {
   private final DecisionLog log;
   private final WorkerMeterBook workerMeters;
   private final PoolMeters noPool;
+  private final SpeculativePrefixes speculative;
   private final LongSupplier nanoClock;
   private final InstantSource wallClock;
   private final BooleanSupplier followsResponses;
@@ -46,6 +48,7 @@ public final class Feedback {
    * @param fleet the present fleet, to find who served
    * @param log where decisions are kept for the debug pages
    * @param noPool meters of requests that no pool takes
+   * @param speculative told when a routed prompt was not read after all
    * @param wallClock for the records alone; no decision looks at it
    * @param followsResponses whether the doors report responses
    * @param explainsToCallers whether responses carry the decision headers
@@ -55,6 +58,7 @@ public final class Feedback {
       DecisionLog log,
       WorkerMeterBook workerMeters,
       PoolMeters noPool,
+      SpeculativePrefixes speculative,
       LongSupplier nanoClock,
       InstantSource wallClock,
       BooleanSupplier followsResponses,
@@ -63,6 +67,7 @@ public final class Feedback {
     this.log = log;
     this.workerMeters = workerMeters;
     this.noPool = noPool;
+    this.speculative = speculative;
     this.nanoClock = nanoClock;
     this.wallClock = wallClock;
     this.followsResponses = followsResponses;
@@ -108,12 +113,12 @@ public final class Feedback {
     return new Dispatch(
         request,
         picked.flight(),
-        picked.worker().endpoint(),
         picked.prediction().totalMillis(),
         cached,
         entry,
         fleet,
         workerMeters,
+        speculative,
         nanoClock,
         explainsToCallers.getAsBoolean());
   }

@@ -5,6 +5,7 @@ import com.google.errorprone.annotations.concurrent.GuardedBy;
 import io.kvoy.scoring.fleet.FleetChange;
 import io.kvoy.scoring.fleet.FleetListener;
 import io.kvoy.scoring.fleet.Worker;
+import io.kvoy.scoring.fleet.WorkerHealth;
 import io.kvoy.scoring.load.InFlightLedger;
 import io.kvoy.scoring.load.LoadBook;
 import io.kvoy.server.metrics.KvoyMetrics;
@@ -77,25 +78,17 @@ public final class WorkerMeterBook implements FleetListener {
     }
     bySlot = table;
     for (Worker worker : change.after().workers()) {
-      of(worker).health(HealthWord.of(change.after().health(worker)));
+      of(worker).health(word(change.after().health(worker)));
     }
   }
 
-  /** Health as one word of a closed list, for metrics and debug pages. */
-  public enum HealthWord {
-    READY,
-    UNREADY,
-    DRAINING,
-    EJECTED;
-
-    /** The word of a health. */
-    public static HealthWord of(io.kvoy.scoring.fleet.WorkerHealth health) {
-      return switch (health) {
-        case io.kvoy.scoring.fleet.WorkerHealth.Ready _ -> READY;
-        case io.kvoy.scoring.fleet.WorkerHealth.Unready _ -> UNREADY;
-        case io.kvoy.scoring.fleet.WorkerHealth.Draining _ -> DRAINING;
-        case io.kvoy.scoring.fleet.WorkerHealth.Ejected _ -> EJECTED;
-      };
-    }
+  /** The metric word of a health. */
+  public static WorkerMeters.Health word(WorkerHealth health) {
+    return switch (health) {
+      case WorkerHealth.Ready _ -> WorkerMeters.Health.READY;
+      case WorkerHealth.Unready _ -> WorkerMeters.Health.UNREADY;
+      case WorkerHealth.Draining _ -> WorkerMeters.Health.DRAINING;
+      case WorkerHealth.Ejected _ -> WorkerMeters.Health.EJECTED;
+    };
   }
 }
