@@ -12,6 +12,7 @@ import io.kvoy.scoring.latency.LearningSettings;
 import io.kvoy.scoring.latency.TtftPredictor;
 import io.kvoy.scoring.load.InFlightLedger;
 import io.kvoy.scoring.load.LoadBook;
+import io.kvoy.scoring.load.OwnShare;
 import io.kvoy.scoring.load.PrometheusText;
 import io.kvoy.scoring.pick.Pick;
 import io.kvoy.scoring.pick.PickRequest;
@@ -63,6 +64,7 @@ public final class TestFleet {
     return switch (picker.pick(request, registry.fleet())) {
       case Pick.Picked picked -> picked;
       case Pick.NoCandidate none -> throw new AssertionError("expected a worker, got " + none);
+      case Pick.Saturated late -> throw new AssertionError("expected a worker, got " + late);
     };
   }
 
@@ -79,7 +81,7 @@ public final class TestFleet {
     book.put(
         worker,
         PrometheusText.parse(page, page.length, clock.getAsLong()),
-        ledger.load(worker).inFlight());
+        OwnShare.of(ledger.load(worker)));
   }
 
   /** Bytes of a test resource. */

@@ -13,6 +13,7 @@ import io.kvoy.scoring.latency.TtftPredictor;
 import io.kvoy.scoring.load.AdapterLoad;
 import io.kvoy.scoring.load.InFlightLedger;
 import io.kvoy.scoring.load.LoadBook;
+import io.kvoy.scoring.load.OwnShare;
 import io.kvoy.scoring.load.Reading;
 import io.kvoy.scoring.load.WorkerGauges;
 import io.kvoy.scoring.pick.CachedTokens;
@@ -36,6 +37,7 @@ final class KvoyPolicy implements RoutingPolicy {
   private static final double SWEEP_MILLIS = 100;
 
   private final VirtualTime time;
+  private final double limitMillis;
   private final List<SimWorker> engines;
   private final CacheMirror mirror;
   private final FleetRegistry registry;
@@ -47,7 +49,13 @@ final class KvoyPolicy implements RoutingPolicy {
   private final Map<Integer, Worker> sessions = new HashMap<>();
   private final List<Double> errors = new ArrayList<>();
 
-  KvoyPolicy(VirtualTime time, List<SimWorker> engines, CacheMirror mirror, PickSettings settings) {
+  KvoyPolicy(
+      VirtualTime time,
+      List<SimWorker> engines,
+      CacheMirror mirror,
+      PickSettings settings,
+      double limitMillis) {
+    this.limitMillis = limitMillis;
     this.time = time;
     this.engines = engines;
     this.mirror = mirror;
@@ -100,7 +108,7 @@ final class KvoyPolicy implements RoutingPolicy {
               AdapterLoad.NONE,
               0,
               false),
-          ledger.load(worker).inFlight());
+          OwnShare.of(ledger.load(worker)));
     }
     time.after(SCRAPE_MILLIS, this::scrape);
   }
@@ -132,10 +140,11 @@ final class KvoyPolicy implements RoutingPolicy {
             request.outputTokens,
             true,
             PickRequest.DEFAULT_TTL,
+            limitMillis,
             sessions.get(request.session),
             0);
     return switch (picker.pick(pickRequest, registry.fleet())) {
-      case Pick.NoCandidate _ -> REFUSE;
+      case Pick.NoCandidate _, Pick.Saturated _ -> REFUSE;
       case Pick.Picked picked -> {
         flights.put(request, picked);
         if (request.session >= 0) {

@@ -35,12 +35,14 @@ public final class Lab {
     policies.put(
         "block-cost", run -> SimplePolicies.blockCost(run.mirror, run.workers, run.policyRandom));
     policies.put("oracle", run -> SimplePolicies.oracle(run.workers, run.policyRandom));
-    policies.put("kvoy", run -> kvoy(run, PickSettings.DEFAULTS));
+    policies.put("kvoy", run -> kvoy(run, PickSettings.DEFAULTS, 0));
+    policies.put(
+        "kvoy+limit", run -> kvoy(run, PickSettings.DEFAULTS, run.scenario.sloMillis()));
     return policies;
   }
 
-  static KvoyPolicy kvoy(LabRun run, PickSettings settings) {
-    return new KvoyPolicy(run.time, run.workers, run.mirror, settings);
+  static KvoyPolicy kvoy(LabRun run, PickSettings settings, double limitMillis) {
+    return new KvoyPolicy(run.time, run.workers, run.mirror, settings, limitMillis);
   }
 
   /** Runs the lab; see the class. */

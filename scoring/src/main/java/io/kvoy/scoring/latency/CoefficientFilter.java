@@ -5,8 +5,7 @@ import io.kvoy.scoring.latency.Prediction.Source;
 import java.util.Arrays;
 
 /**
- * Kalman filter over the six coefficients of one worker: each lesson is a linear measurement of
- * them.
+ * Kalman filter over the five speeds of one worker: each lesson is a linear measurement of them.
  *
  * <ul>
  *   <li><b>Start</b>: mean and spread of the pool (or the prior), so the first lessons move what is
@@ -17,6 +16,8 @@ import java.util.Arrays;
  *       proportion (Huber), so a stuck client or a lost cache entry moves little.
  *   <li><b>Change</b>: when errors in one direction persist (a throttled GPU, another model), the
  *       spread is opened again and a few lessons suffice.
+ *   <li><b>Waits for room</b> say nothing about speed and are not shown to the filter; they correct
+ *       only how much of the reckoned wait really comes ({@link #learnRoom}).
  *   <li><b>Bounds</b>: coefficients are cut to what physics allows after every step; a number that
  *       is not finite resets the filter to its start.
  * </ul>
@@ -24,18 +25,26 @@ import java.util.Arrays;
  * Not thread-safe: the owner serialises updates and publishes {@link #coefficients}.
  */
 final class CoefficientFilter {
-  private static final int N = 6;
+  private static final int N = 5;
   private static final int FIXED = 0;
   private static final int TOKEN = 1;
   private static final int QUEUE_EXTRA = 2;
   private static final int ATTENTION = 3;
   private static final int DECODE = 4;
-  private static final int CAPACITY = 5;
 
   /** Lower and upper bounds: from ten times the fastest to a CPU worker. */
-  private static final double[] MIN = {0.2, 1e-4, -5, 0, 0, 0};
+  private static final double[] MIN = {0.2, 1e-4, -5, 0, 0};
 
-  private static final double[] MAX = {5_000, 50, 50, 1, 200, 3};
+  private static final double[] MAX = {5_000, 50, 50, 1, 200};
+
+  /**
+   * What 1 000 tokens of context add to a token, as a share of the token itself: 4 · layers · width
+   * · 1 000 ÷ (2 · parameters), 3 % for an 8B model of 32 layers and width 4 096, less for larger
+   * ones. Where all prompts are alike the two cannot be told apart, so physics has to.
+   */
+  private static final double ATTENTION_SHARE = 0.03;
+
+  private static final double MAX_ATTENTION_SHARE = 0.1;
 
   /** Standard deviations beyond which a lesson counts less. */
   private static final double HUBER = 3;
@@ -46,6 +55,15 @@ final class CoefficientFilter {
   /** Lessons for that smoothing. */
   private static final double CHANGE_WEIGHT = 1.0 / 8;
 
+  /** Shorter reckoned waits are too uncertain to learn from. */
+  private static final double MIN_ROOM_MILLIS = 50;
+
+  /** Weight of one wait for room. */
+  private static final double ROOM_WEIGHT = 1.0 / 16;
+
+  /** The reckoning may be short by this factor. */
+  private static final double MAX_ROOM_SHARE = 8;
+
   private final LearningSettings settings;
   private final double[] start;
   private final double[] startVariance;
@@ -53,6 +71,7 @@ final class CoefficientFilter {
   private final double[][] cov = new double[N][N];
   private final double[] x = new double[N];
   private final double[] gain = new double[N];
+  private double capacityShare;
   private double changeScore;
   private double noiseShare;
   private long lessons;
@@ -61,14 +80,14 @@ final class CoefficientFilter {
   CoefficientFilter(LearningSettings settings, Coefficients from) {
     this.settings = settings;
     this.noiseShare = from.noiseShare();
+    this.capacityShare = from.capacityShare();
     this.start =
         new double[] {
           from.fixedMillis(),
           from.perTokenMillis(),
           from.queueExtraMillis(),
           from.perAttentionMillis(),
-          from.perDecodeStepMillis(),
-          from.capacityShare()
+          from.perDecodeStepMillis()
         };
     // The rate may be off by a factor of a few; the extra of queued tokens only by a part of it.
     double rateSpread = Math.max(start[TOKEN], 0.02) * 1.5;
@@ -77,9 +96,8 @@ final class CoefficientFilter {
           square(Math.max(start[FIXED], 20)),
           square(rateSpread),
           square(rateSpread * 0.2),
-          square(Math.max(start[ATTENTION], 0.002)),
-          square(Math.max(start[DECODE], 0.3)),
-          square(0.5)
+          square(ATTENTION_SHARE * rateSpread),
+          square(Math.max(start[DECODE], 0.3))
         };
     this.mean = start.clone();
     open();
@@ -92,17 +110,13 @@ final class CoefficientFilter {
     }
   }
 
-  /** Learns from one observation; false when it is not a usable number. */
-  boolean learn(Features f, double actualMillis) {
-    if (!(actualMillis > 0) || !(actualMillis < 3_600_000)) {
-      return false;
-    }
+  /** Learns from one observation, a positive finite number. */
+  void learn(Features f, double actualMillis) {
     x[FIXED] = 1;
     x[TOKEN] = f.uncachedTokens() + f.aheadTokens();
     x[QUEUE_EXTRA] = f.aheadTokens();
     x[ATTENTION] = f.attention();
     x[DECODE] = f.decodeSteps();
-    x[CAPACITY] = f.capacityMillis();
     double predicted = dot(mean, x);
     double error = actualMillis - predicted;
 
@@ -148,7 +162,20 @@ final class CoefficientFilter {
     double share = Math.min(2, Math.abs(error) / Math.max(1, actualMillis));
     noiseShare += (share - noiseShare) / Math.min(32, lessons + 2);
     lessons++;
-    return true;
+  }
+
+  /** Learns from a request that waited for room how long such waits are. */
+  void learnRoom(Features f, double actualMillis) {
+    if (f.capacityMillis() < MIN_ROOM_MILLIS) {
+      return;
+    }
+    x[FIXED] = 1;
+    x[TOKEN] = f.uncachedTokens() + f.aheadTokens();
+    x[QUEUE_EXTRA] = f.aheadTokens();
+    x[ATTENTION] = f.attention();
+    x[DECODE] = f.decodeSteps();
+    double ratio = (actualMillis - dot(mean, x)) / f.capacityMillis();
+    capacityShare += ROOM_WEIGHT * (Math.clamp(ratio, 0, MAX_ROOM_SHARE) - capacityShare);
   }
 
   /** Lets the spread grow by 1/memory, not beyond the start's. */
@@ -186,6 +213,7 @@ final class CoefficientFilter {
       }
       mean[i] = Math.clamp(mean[i], MIN[i], MAX[i]);
     }
+    mean[ATTENTION] = Math.min(mean[ATTENTION], MAX_ATTENTION_SHARE * mean[TOKEN]);
     // A queued token costs between a third and three times an own one.
     mean[QUEUE_EXTRA] = Math.clamp(mean[QUEUE_EXTRA], -0.67 * mean[TOKEN], 2 * mean[TOKEN]);
   }
@@ -197,7 +225,7 @@ final class CoefficientFilter {
         mean[QUEUE_EXTRA],
         mean[ATTENTION],
         mean[DECODE],
-        mean[CAPACITY],
+        capacityShare,
         noiseShare,
         source);
   }

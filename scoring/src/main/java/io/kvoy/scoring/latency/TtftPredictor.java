@@ -43,8 +43,13 @@ public final class TtftPredictor {
     }
 
     synchronized boolean learn(Lesson lesson, Source own) {
-      if (!filter.learn(lesson.features(), lesson.actualMillis())) {
+      if (!isPossible(lesson.actualMillis())) {
         return false;
+      }
+      if (lesson.waitedForRoom()) {
+        filter.learnRoom(lesson.features(), lesson.actualMillis());
+      } else {
+        filter.learn(lesson.features(), lesson.actualMillis());
       }
       errors.add(lesson.errorShare());
       current =
@@ -61,6 +66,9 @@ public final class TtftPredictor {
       return filter.lessons();
     }
   }
+
+  /** Nobody waits longer; what does is a mistake of some clock. */
+  private static final double LONGEST_MILLIS = 3_600_000;
 
   private final LearningSettings settings;
   private final Map<String, Model> pools = new ConcurrentHashMap<>();
@@ -86,6 +94,10 @@ public final class TtftPredictor {
   public Coefficients poolCoefficients(String pool) {
     Model model = pools.get(pool);
     return model == null ? settings.prior() : model.current;
+  }
+
+  private static boolean isPossible(double actualMillis) {
+    return actualMillis > 0 && actualMillis < LONGEST_MILLIS;
   }
 
   /** Predicts for one worker. */

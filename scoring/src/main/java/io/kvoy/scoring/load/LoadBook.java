@@ -17,6 +17,11 @@ import org.jspecify.annotations.Nullable;
 public final class LoadBook {
   private record Entry(long life, ScrapedLoad load) {}
 
+  /**
+   * Usage from which a queue is put down to missing blocks; a prompt needs some of them at once.
+   */
+  private static final double FULL_KV_SHARE = 0.85;
+
   private final LongSupplier nanoClock;
   private final long maxAgeNanos;
   private final Object growth = new Object();
@@ -38,9 +43,9 @@ public final class LoadBook {
   /**
    * Notes a scrape down.
    *
-   * @param ownInFlight the most requests of ours that were on the worker during the scrape
+   * @param own what we had on the worker ourselves during the scrape
    */
-  public void put(Worker worker, WorkerGauges gauges, int ownInFlight) {
+  public void put(Worker worker, WorkerGauges gauges, OwnShare own) {
     invalidSamples.addAndGet(gauges.invalidSamples());
     if (!gauges.tellsLoad()) {
       pagesWithoutLoad.incrementAndGet();
@@ -55,17 +60,17 @@ public final class LoadBook {
       WorkerGauges before =
           present != null && present.life() == worker.life() ? present.load().gauges() : null;
       @Nullable Entry[] copy = Arrays.copyOf(table, Math.max(table.length, slot + 1));
-      copy[slot] = new Entry(worker.life(), compare(before, gauges, ownInFlight));
+      copy[slot] = new Entry(worker.life(), compare(before, gauges, own));
       entries = copy;
     }
   }
 
   private static ScrapedLoad compare(
-      @Nullable WorkerGauges before, WorkerGauges gauges, int ownInFlight) {
+      @Nullable WorkerGauges before, WorkerGauges gauges, OwnShare own) {
     double running = gauges.running().orElse(0);
     double waiting = gauges.waiting().orElse(0);
     double all = running + waiting;
-    double foreign = Math.max(0, all - ownInFlight);
+    double foreign = Math.max(0, all - own.inFlight());
     double share = all > 0 ? foreign / all : 0;
     Reading rate = Reading.MISSING;
     Reading hits = Reading.MISSING;
@@ -82,7 +87,19 @@ public final class LoadBook {
         hits = Reading.within(found.value() / queried.value(), 0, 1);
       }
     }
-    return new ScrapedLoad(gauges, waiting * share, running * share, rate, hits);
+    // Waiting requests hold no blocks yet. Which of ours those are is not known; on average they
+    // are as large as the others whose first token is owed.
+    double owed = own.prefilling();
+    double waitingTokens = owed > 0 ? own.queuedPrefillTokens() * Math.min(1, waiting / owed) : 0;
+    Reading demand =
+        gauges.kvUsage().isKnown() && gauges.kvCapacityTokens() > 0
+            ? Reading.within(
+                gauges.kvUsage().value() * gauges.kvCapacityTokens() + waitingTokens,
+                0,
+                Double.MAX_VALUE)
+            : Reading.MISSING;
+    return new ScrapedLoad(
+        gauges, waiting * share, running * share, demand, own.privateTokens(), rate, hits);
   }
 
   /** How much a counter grew; a counter that fell was reset and says nothing about the time. */
@@ -103,6 +120,17 @@ public final class LoadBook {
             && nowNanos - load.gauges().scrapedAtNanos() <= maxAgeNanos
         ? load
         : null;
+  }
+
+  /**
+   * Whether requests queue on a worker because its KV blocks are in use: how long they wait says
+   * nothing of how fast it computes.
+   */
+  public boolean isFull(Worker worker, long nowNanos) {
+    ScrapedLoad load = fresh(worker, nowNanos);
+    return load != null
+        && load.gauges().waiting().value() >= 1
+        && load.gauges().kvUsage().orElse(0) >= FULL_KV_SHARE;
   }
 
   /** The last scrape of this life whatever its age, null when there is none. */

@@ -103,7 +103,7 @@ public final class MetricsScraper implements AutoCloseable {
         }
         byte[] page = response.body();
         long now = nanoClock.getAsLong();
-        int own = Math.max(ownBefore, ledger.load(worker).inFlight());
+        OwnShare own = OwnShare.of(ledger.load(worker)).withAtLeast(ownBefore);
         book.put(worker, PrometheusText.parse(page, page.length, now), own);
       } catch (IOException | IllegalArgumentException e) {
         failed(e.getClass().getSimpleName());

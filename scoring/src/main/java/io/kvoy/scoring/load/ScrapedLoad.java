@@ -8,6 +8,9 @@ package io.kvoy.scoring.load;
  * @param gauges the page
  * @param foreignWaiting waiting requests that are not ours
  * @param foreignRunning running requests that are not ours
+ * @param kvDemandTokens KV tokens in use plus what waiting requests of ours will need
+ * @param ownPrivateTokens {@link WorkerLoad#privateTokens()} at that moment; what has changed since
+ *     then is on top of the demand
  * @param promptTokensPerSecond prompt tokens processed since the scrape before, unknown at first
  * @param prefixHitShare share of queried tokens found in the prefix cache since the scrape before
  */
@@ -15,5 +18,7 @@ public record ScrapedLoad(
     WorkerGauges gauges,
     double foreignWaiting,
     double foreignRunning,
+    Reading kvDemandTokens,
+    long ownPrivateTokens,
     Reading promptTokensPerSecond,
     Reading prefixHitShare) {}

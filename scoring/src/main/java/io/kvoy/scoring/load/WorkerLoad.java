@@ -22,6 +22,8 @@ public final class WorkerLoad {
   private static final VarHandle CONTEXT;
   private static final VarHandle PLACED;
   private static final VarHandle ENDED;
+  private static final VarHandle PRIVATE;
+  private static final VarHandle RELEASED;
 
   static {
     try {
@@ -33,6 +35,8 @@ public final class WorkerLoad {
       CONTEXT = lookup.findVarHandle(WorkerLoad.class, "contextTokens", long.class);
       PLACED = lookup.findVarHandle(WorkerLoad.class, "placed", long.class);
       ENDED = lookup.findVarHandle(WorkerLoad.class, "ended", long.class);
+      PRIVATE = lookup.findVarHandle(WorkerLoad.class, "privateTokens", long.class);
+      RELEASED = lookup.findVarHandle(WorkerLoad.class, "releasedTokens", long.class);
     } catch (ReflectiveOperationException bug) {
       throw new ExceptionInInitializerError(bug);
     }
@@ -54,15 +58,19 @@ public final class WorkerLoad {
   private volatile long contextTokens;
   private volatile long placed;
   private volatile long ended;
+  private volatile long privateTokens;
+  private volatile long releasedTokens;
 
   // Smoothed by the ledger's sweep, one writer; picks read them.
   private volatile double placedPerSecond;
   private volatile double endedPerSecond;
+  private volatile double releasedTokensPerSecond;
   private volatile double prefillBusyShare;
 
   // What the sweep saw last; its own.
   private long sweptPlaced;
   private long sweptEnded;
+  private long sweptReleased;
 
   /** When the last request was placed here. */
   private volatile long lastPickNanos;
@@ -125,6 +133,14 @@ public final class WorkerLoad {
     return contextTokens;
   }
 
+  /**
+   * Uncached prompt and expected output tokens of all requests in flight: what they need of the KV
+   * cache beyond what was there.
+   */
+  public long privateTokens() {
+    return privateTokens;
+  }
+
   /** Whether a request was ever placed on this life. */
   public boolean everPicked() {
     return lastPickSequence >= 0;
@@ -158,6 +174,11 @@ public final class WorkerLoad {
     return endedPerSecond;
   }
 
+  /** KV tokens that requests gave back at their end, per second, smoothed alike. */
+  public double releasedTokensPerSecond() {
+    return releasedTokensPerSecond;
+  }
+
   /** Share of the time in which a first token was owed, 0..1, smoothed alike. */
   public double prefillBusyShare() {
     return prefillBusyShare;
@@ -173,6 +194,10 @@ public final class WorkerLoad {
     prefillBusyShare = mix(prefillBusyShare, prefilling > 0 ? 1 : 0, weight);
     sweptPlaced = placedNow;
     sweptEnded = endedNow;
+    long releasedNow = releasedTokens;
+    releasedTokensPerSecond =
+        mix(releasedTokensPerSecond, (releasedNow - sweptReleased) / seconds, weight);
+    sweptReleased = releasedNow;
   }
 
   private static double mix(double old, double sample, double weight) {
@@ -209,12 +234,14 @@ public final class WorkerLoad {
     }
     QUEUED.getAndAdd(this, (long) work.uncachedTokens());
     CONTEXT.getAndAdd(this, held(work));
+    PRIVATE.getAndAdd(this, own(work));
     IN_FLIGHT.getAndAdd(this, 1);
   }
 
   /** Takes a request in that has been prefilled elsewhere in the books: a move after a retry. */
   void enterDecoding(Work work) {
     CONTEXT.getAndAdd(this, held(work));
+    PRIVATE.getAndAdd(this, own(work));
     IN_FLIGHT.getAndAdd(this, 1);
   }
 
@@ -234,21 +261,31 @@ public final class WorkerLoad {
   void finish(Work work) {
     leave(work);
     ENDED.getAndAdd(this, 1L);
+    RELEASED.getAndAdd(this, own(work));
   }
 
   /** The request goes on elsewhere. */
   void leave(Work work) {
     IN_FLIGHT.getAndAdd(this, -1);
     CONTEXT.getAndAdd(this, -held(work));
+    PRIVATE.getAndAdd(this, -own(work));
   }
 
   private static long held(Work work) {
     return (long) work.promptTokens() + work.expectedOutputTokens();
   }
 
+  private static long own(Work work) {
+    return (long) work.uncachedTokens() + work.expectedOutputTokens();
+  }
+
   /** Whether every counter is zero. */
   public boolean isIdle() {
-    return inFlight == 0 && prefilling == 0 && queuedPrefillTokens == 0 && contextTokens == 0;
+    return inFlight == 0
+        && prefilling == 0
+        && queuedPrefillTokens == 0
+        && contextTokens == 0
+        && privateTokens == 0;
   }
 
   @Override

@@ -7,6 +7,7 @@ import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.latency.Features;
 import io.kvoy.scoring.latency.Lesson;
 import io.kvoy.scoring.latency.TtftPredictor;
+import io.kvoy.scoring.load.LoadBook;
 import io.kvoy.scoring.load.Reservation;
 import java.util.function.LongSupplier;
 
@@ -20,6 +21,7 @@ import java.util.function.LongSupplier;
 public final class Flight {
   private final FleetRegistry registry;
   private final TtftPredictor predictor;
+  private final LoadBook book;
   private final LongSupplier nanoClock;
   private final Reservation reservation;
   private final Features features;
@@ -34,6 +36,7 @@ public final class Flight {
   Flight(
       FleetRegistry registry,
       TtftPredictor predictor,
+      LoadBook book,
       LongSupplier nanoClock,
       Reservation reservation,
       Worker worker,
@@ -43,6 +46,7 @@ public final class Flight {
       boolean teaches) {
     this.registry = registry;
     this.predictor = predictor;
+    this.book = book;
     this.nanoClock = nanoClock;
     this.reservation = reservation;
     this.worker = worker;
@@ -73,8 +77,10 @@ public final class Flight {
    */
   public void firstToken() {
     if (reservation.firstToken() && teaches && !moved) {
-      double actualMillis = (nanoClock.getAsLong() - reservation.takenAtNanos()) / 1e6;
-      predictor.learn(new Lesson(worker, features, predictedMillis, actualMillis));
+      long now = nanoClock.getAsLong();
+      double actualMillis = (now - reservation.takenAtNanos()) / 1e6;
+      boolean waitedForRoom = features.capacityMillis() > 0 || book.isFull(worker, now);
+      predictor.learn(new Lesson(worker, features, predictedMillis, actualMillis, waitedForRoom));
     }
   }
 

@@ -3,6 +3,7 @@ package io.kvoy.scoring.pick;
 
 import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.latency.Prediction;
+import java.time.Duration;
 import java.util.List;
 import java.util.Set;
 
@@ -35,6 +36,16 @@ public sealed interface Pick {
       return Why.of(this);
     }
   }
+
+  /**
+   * Somebody, but nobody in time: every worker's predicted time is over the request's limit.
+   * Nothing is booked; refuse the request or queue it.
+   *
+   * @param bestMillis shortest predicted time to first token
+   * @param retryAfter when a worker's backlog will have gone down to the limit if nothing is added
+   * @param considered who was looked at
+   */
+  record Saturated(double bestMillis, Duration retryAfter, Considered considered) implements Pick {}
 
   /**
    * Nobody.

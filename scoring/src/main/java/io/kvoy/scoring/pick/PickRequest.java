@@ -17,6 +17,8 @@ import org.jspecify.annotations.Nullable;
  * @param expectedOutputTokens output tokens expected, 0 when there is no idea
  * @param reportsFirstToken whether the caller will report the first token (streamed answers)
  * @param ttl after this time the reservation is taken back even if nobody reports an end
+ * @param limitMillis longest predicted time to first token at which the request is still to be
+ *     placed; 0 for no limit
  * @param preferred worker of the same session, which wins ties; null when there is none
  * @param fallbacks how many further workers to name, best first, for the gateway to retry on
  */
@@ -29,6 +31,7 @@ public record PickRequest(
     int expectedOutputTokens,
     boolean reportsFirstToken,
     Duration ttl,
+    double limitMillis,
     @Nullable Worker preferred,
     int fallbacks) {
 
@@ -55,6 +58,9 @@ public record PickRequest(
   public static final Duration DEFAULT_TTL = Duration.ofMinutes(10);
 
   public PickRequest {
+    if (!(limitMillis >= 0)) {
+      throw new IllegalArgumentException("limit must not be negative, was " + limitMillis);
+    }
     if (promptTokens < 0 || expectedOutputTokens < 0 || fallbacks < 0) {
       throw new IllegalArgumentException(
           "tokens and fallbacks must not be negative, were "
@@ -77,6 +83,7 @@ public record PickRequest(
         0,
         true,
         DEFAULT_TTL,
+        0,
         null,
         0);
   }
@@ -92,6 +99,7 @@ public record PickRequest(
         0,
         true,
         DEFAULT_TTL,
+        0,
         null,
         0);
   }

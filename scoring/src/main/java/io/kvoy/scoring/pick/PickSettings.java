@@ -25,7 +25,7 @@ public record PickSettings(
     double workPrice,
     double pendingShare) {
   /** Defaults; see {@code docs/adr/0004-prediction-and-pick.md} for the measurements. */
-  public static final PickSettings DEFAULTS = new PickSettings(0.05, 1.0, 16, 0.5, 0.5, 200, 1, 1);
+  public static final PickSettings DEFAULTS = new PickSettings(0.05, 1.0, 8, 0.9, 0.5, 200, 1, 0.5);
 
   public PickSettings {
     if (!(tieShare >= 0 && tieShare < 1) || !(tieFloorMillis >= 0) || exploreEvery < 0) {

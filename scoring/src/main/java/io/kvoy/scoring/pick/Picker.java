@@ -20,8 +20,10 @@ import io.kvoy.scoring.pick.Pick.Absence;
 import io.kvoy.scoring.pick.Pick.NoCandidate;
 import io.kvoy.scoring.pick.Pick.Picked;
 import io.kvoy.scoring.pick.Pick.Reason;
+import io.kvoy.scoring.pick.Pick.Saturated;
 import io.kvoy.scoring.pick.PickRequest.CacheKnowledge;
 import io.kvoy.scoring.pick.PickRequest.Tokens;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.EnumSet;
@@ -56,13 +58,8 @@ public final class Picker {
   /** Bookings tried on a changed state before one is made whatever others do. */
   private static final int MAX_RACES = 8;
 
-  /** KV usage from which a worker with a queue is taken for full; a prompt needs some blocks. */
-  private static final double FULL_KV_SHARE = 0.85;
-
-  /** A head of the queue that takes so many times longer than expected waits for room. */
-  private static final double STUCK_FACTOR = 3;
-
-  private static final double STUCK_MILLIS = 200;
+  /** A full worker is taken to give back all its tokens within this at the latest. */
+  private static final double SLOWEST_TURNOVER_SECONDS = 60;
 
   /** Weight of one request in the typical prompt size of its pool. */
   private static final double MIX_WEIGHT = 1.0 / 32;
@@ -176,6 +173,13 @@ public final class Picker {
         reason = Reason.TURN;
       } else {
         int best = best(sheet);
+        if (isTooLate(sheet, request)) {
+          double soonest = soonestMillis(sheet);
+          return new Saturated(
+              soonest,
+              Duration.ofMillis((long) Math.ceil(soonest - request.limitMillis())),
+              sheet.considered);
+        }
         int explored = race == 0 ? explore(sheet, best, turn) : -1;
         chosen = explored >= 0 ? explored : breakTie(sheet, best, request.preferred());
         reason = reason(sheet, best, chosen, explored, request.preferred());
@@ -289,7 +293,8 @@ public final class Picker {
     sheet.considered.cachedTokens[i] = cached;
     sheet.aheadTokens[i] = ahead;
     sheet.decoding[i] = decoding;
-    double capacity = blind ? 0 : capacityMillis(load, scraped, coefficients, ahead, now);
+    double capacity =
+        blind ? 0 : capacityMillis(load, scraped, uncached + request.expectedOutputTokens());
     sheet.capacityMillis[i] = capacity;
     double total = coefficients.totalMillis(uncached, cached, ahead, decoding, capacity);
     double alone = coefficients.totalMillis(uncached, cached, 0, 0, 0);
@@ -311,31 +316,24 @@ public final class Picker {
   }
 
   /**
-   * Wait for room. A worker whose KV blocks are all in use takes the next request when another has
-   * ended, however quick its prefill is: requests waiting ÷ requests ended per millisecond, as far
-   * as that exceeds the queue by tokens.
+   * Wait for room. A worker whose KV blocks are all in use takes the next request only when others
+   * have ended, however quick its prefill is: tokens that are wanting ÷ tokens given back per
+   * millisecond.
    */
-  private double capacityMillis(
-      WorkerLoad load,
-      @Nullable ScrapedLoad scraped,
-      Coefficients coefficients,
-      double ahead,
-      long now) {
-    int owed = load.prefilling();
-    double perSecond = load.endedPerSecond();
-    if (owed == 0 || perSecond <= 0) {
+  private static double capacityMillis(
+      WorkerLoad load, @Nullable ScrapedLoad scraped, double needTokens) {
+    if (scraped == null || !scraped.kvDemandTokens().isKnown()) {
       return 0;
     }
-    double queue = coefficients.perTokenMillis() * ahead;
-    boolean full =
-        scraped != null
-            && scraped.gauges().waiting().value() >= 1
-            && scraped.gauges().kvUsage().orElse(0) >= FULL_KV_SHARE;
-    double headExpected =
-        coefficients.fixedMillis()
-            + coefficients.perTokenMillis() * load.queuedPrefillTokens() / owed;
-    boolean stuck = load.headPrefillNanos(now) / 1e6 > STUCK_FACTOR * headExpected + STUCK_MILLIS;
-    return full || stuck ? Math.max(0, 1000 * owed / perSecond - queue) : 0;
+    double capacity = scraped.gauges().kvCapacityTokens();
+    double sinceScrape = load.privateTokens() - (double) scraped.ownPrivateTokens();
+    double wanting = scraped.kvDemandTokens().value() + sinceScrape + needTokens - capacity;
+    if (wanting <= 0) {
+      return 0;
+    }
+    double perSecond =
+        Math.max(load.releasedTokensPerSecond(), capacity / SLOWEST_TURNOVER_SECONDS);
+    return 1000 * wanting / perSecond;
   }
 
   /** Uncached tokens of our own requests that come first, less what must be done of the head. */
@@ -379,6 +377,20 @@ public final class Picker {
       }
     }
     return best;
+  }
+
+  private static boolean isTooLate(Sheet sheet, PickRequest request) {
+    return request.limitMillis() > 0 && soonestMillis(sheet) > request.limitMillis();
+  }
+
+  private static double soonestMillis(Sheet sheet) {
+    double soonest = Double.POSITIVE_INFINITY;
+    for (int i = 0; i < sheet.loads.length; i++) {
+      if (sheet.isOpen(i)) {
+        soonest = Math.min(soonest, sheet.considered.predictedMillis[i]);
+      }
+    }
+    return soonest;
   }
 
   private static int longestAgo(Sheet sheet) {
@@ -521,6 +533,7 @@ public final class Picker {
         new Flight(
             registry,
             predictor,
+            book,
             nanoClock,
             reservation,
             worker,

@@ -45,7 +45,8 @@ class TtftPredictorTest {
     for (int i = 0; i < lessons; i++) {
       Features f = features();
       double actual = truth.millis(f) * (1 + noise * random.nextGaussian());
-      predictor.learn(new Lesson(worker, f, predictor.predict(worker, f).totalMillis(), actual));
+      predictor.learn(
+          new Lesson(worker, f, predictor.predict(worker, f).totalMillis(), actual, false));
     }
   }
 
@@ -135,7 +136,7 @@ class TtftPredictorTest {
 
     assertThat(predictor.coefficients(reborn)).isEqualTo(predictor.poolCoefficients("pool"));
     teach(reborn, SLOW, 5, 0.05);
-    assertThat(predictor.learn(new Lesson(old, new Features(100, 0, 0, 0, 0), 10, 10)))
+    assertThat(predictor.learn(new Lesson(old, new Features(100, 0, 0, 0, 0), 10, 10, false)))
         .as("late lesson of the old life")
         .isFalse();
     assertThat(predictor.lessons(reborn)).isEqualTo(5);
@@ -156,7 +157,7 @@ class TtftPredictorTest {
     for (int i = 0; i < 400; i++) {
       Features f = features();
       double actual = i % 20 == 0 ? FAST.millis(f) * 30 : FAST.millis(f);
-      predictor.learn(new Lesson(fleet.worker(0), f, 1, actual));
+      predictor.learn(new Lesson(fleet.worker(0), f, 1, actual, false));
     }
 
     assertThat(error(fleet.worker(0), FAST)).isLessThan(0.2);
@@ -169,7 +170,8 @@ class TtftPredictorTest {
     teach(fleet.worker(0), FAST, 20, 0.05);
     Coefficients before = predictor.coefficients(fleet.worker(0));
 
-    assertThat(predictor.learn(new Lesson(fleet.worker(0), features(), 10, actual))).isFalse();
+    assertThat(predictor.learn(new Lesson(fleet.worker(0), features(), 10, actual, false)))
+        .isFalse();
     assertThat(predictor.coefficients(fleet.worker(0))).isEqualTo(before);
   }
 
@@ -179,7 +181,11 @@ class TtftPredictorTest {
     for (int i = 0; i < 500; i++) {
       predictor.learn(
           new Lesson(
-              fleet.worker(0), new Features(tokens, i, random.nextInt(9), i % 7, 0), 1, millis));
+              fleet.worker(0),
+              new Features(tokens, i, random.nextInt(9), i % 7, 0),
+              1,
+              millis,
+              false));
       Coefficients c = predictor.coefficients(fleet.worker(0));
       assertThat(c.perTokenMillis()).isFinite().isPositive();
       assertThat(c.perTokenMillis() + c.queueExtraMillis()).isFinite().isPositive();
@@ -201,9 +207,51 @@ class TtftPredictorTest {
               fleet.worker(0),
               f,
               predictor.predict(fleet.worker(0), f).totalMillis(),
-              Math.exp(10 * random.nextDouble())));
+              Math.exp(10 * random.nextDouble()),
+              false));
     }
 
     assertThat(predictor.errors(fleet.worker(0)).isDrifting()).isTrue();
+  }
+
+  @Test
+  void waitsForRoomTeachHowLongSuchWaitsAreAndNothingAboutSpeed() {
+    teach(fleet.worker(0), FAST, 100, 0.05);
+    Coefficients before = predictor.coefficients(fleet.worker(0));
+    for (int i = 0; i < 100; i++) {
+      var f = new Features(500, 0, 0, 4, 1000);
+      double actual = FAST.millis(f) + 2.5 * 1000;
+      predictor.learn(
+          new Lesson(
+              fleet.worker(0),
+              f,
+              predictor.predict(fleet.worker(0), f).totalMillis(),
+              actual,
+              true));
+    }
+
+    Coefficients after = predictor.coefficients(fleet.worker(0));
+    assertThat(after.perTokenMillis()).isEqualTo(before.perTokenMillis());
+    assertThat(after.fixedMillis()).isEqualTo(before.fixedMillis());
+    assertThat(after.capacityShare()).isCloseTo(2.5, within(0.1));
+  }
+
+  @Test
+  void promptsThatAreAllAlikeDoNotMisleadAboutLongOnes() {
+    for (int i = 0; i < 300; i++) {
+      var f = new Features(1400 + random.nextInt(200), 0, 0, random.nextInt(6), 0);
+      double actual = FAST.millis(f) * (1 + 0.05 * random.nextGaussian());
+      predictor.learn(
+          new Lesson(
+              fleet.worker(0),
+              f,
+              predictor.predict(fleet.worker(0), f).totalMillis(),
+              actual,
+              false));
+    }
+
+    var longPrompt = new Features(10_000, 0, 0, 3, 0);
+    assertThat(predictor.predict(fleet.worker(0), longPrompt).totalMillis())
+        .isCloseTo(FAST.millis(longPrompt), within(0.25 * FAST.millis(longPrompt)));
   }
 }

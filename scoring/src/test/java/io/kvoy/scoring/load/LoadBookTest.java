@@ -16,7 +16,10 @@ class LoadBookTest {
 
   private void page(String text, int own) {
     byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-    fleet.book.put(worker, PrometheusText.parse(bytes, bytes.length, fleet.clock.getAsLong()), own);
+    fleet.book.put(
+        worker,
+        PrometheusText.parse(bytes, bytes.length, fleet.clock.getAsLong()),
+        new OwnShare(own, 0, 0, 0));
   }
 
   private ScrapedLoad latest() {
@@ -94,5 +97,27 @@ class LoadBookTest {
     page(gauges + "vllm:prefix_cache_queries_total 300\nvllm:prefix_cache_hits_total 150\n", 0);
 
     assertThat(latest().prefixHitShare().value()).isEqualTo(0.75);
+  }
+
+  @Test
+  void kvDemandIsWhatIsInUseAndWhatOurWaitingRequestsWillTake() {
+    byte[] page =
+        """
+        vllm:num_requests_running 6
+        vllm:num_requests_waiting 2
+        vllm:kv_cache_usage_perc 0.5
+        vllm:cache_config_info{block_size="16",num_gpu_blocks="1000"} 1
+        """
+            .getBytes(StandardCharsets.UTF_8);
+    WorkerGauges gauges = PrometheusText.parse(page, page.length, fleet.clock.getAsLong());
+
+    fleet.book.put(worker, gauges, new OwnShare(8, 4000, 4, 9000));
+
+    assertThat(latest().kvDemandTokens().value()).isEqualTo(8000 + 2000);
+    assertThat(latest().ownPrivateTokens()).isEqualTo(9000);
+    assertThat(fleet.book.isFull(worker, fleet.clock.getAsLong())).isFalse();
+
+    page("vllm:num_requests_running 6\nvllm:num_requests_waiting 2\n", 8);
+    assertThat(latest().kvDemandTokens()).as("capacity unknown").isEqualTo(Reading.MISSING);
   }
 }

@@ -11,6 +11,7 @@ import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.fleet.WorkerSpec;
 import io.kvoy.scoring.latency.Features;
 import io.kvoy.scoring.latency.Lesson;
+import io.kvoy.scoring.load.OwnShare;
 import io.kvoy.scoring.load.PrometheusText;
 import io.kvoy.scoring.pick.Considered.Standing;
 import io.kvoy.scoring.pick.PickRequest.CacheKnowledge;
@@ -42,6 +43,7 @@ class PickerTest {
         100,
         true,
         PickRequest.DEFAULT_TTL,
+        0,
         preferred,
         fallbacks);
   }
@@ -226,7 +228,8 @@ class PickerTest {
     var fleet = new TestFleet(2);
     byte[] page = TestFleet.resource("/load/met-nan.txt");
     for (Worker worker : fleet.workers()) {
-      fleet.book.put(worker, PrometheusText.parse(page, page.length, fleet.clock.getAsLong()), 0);
+      fleet.book.put(
+          worker, PrometheusText.parse(page, page.length, fleet.clock.getAsLong()), OwnShare.NONE);
     }
 
     Pick.Picked picked = fleet.pick(500);
@@ -419,8 +422,10 @@ class PickerTest {
     var fleet = new TestFleet(2);
     // Worker 1 is known to be far slower and has not been used for a while.
     for (int i = 0; i < 50; i++) {
-      fleet.predictor.learn(new Lesson(fleet.worker(0), new Features(1000, 0, 0, 0, 0), 50, 50));
-      fleet.predictor.learn(new Lesson(fleet.worker(1), new Features(1000, 0, 0, 0, 0), 50, 9000));
+      fleet.predictor.learn(
+          new Lesson(fleet.worker(0), new Features(1000, 0, 0, 0, 0), 50, 50, false));
+      fleet.predictor.learn(
+          new Lesson(fleet.worker(1), new Features(1000, 0, 0, 0, 0), 50, 9000, false));
     }
     for (int i = 0; i < 100; i++) {
       Pick.Picked picked = fleet.pick(1000);
@@ -438,5 +443,68 @@ class PickerTest {
     picked.flight().firstToken();
 
     assertThat(fleet.predictor.errors(picked.worker()).medianShare()).isCloseTo(0.5, within(0.01));
+  }
+
+  @Test
+  void overTheLimitNothingIsBookedAndTheTimeToComeBackIsTold() {
+    var fleet = new TestFleet(2);
+    settle(fleet);
+    for (int i = 0; i < 20; i++) {
+      fleet.pick(5000);
+    }
+    int before = fleet.ledger.live();
+    PickRequest plain = PickRequest.of(fleet.workers(), 5000, CachedTokens.NONE);
+    var limited =
+        new PickRequest(
+            plain.candidates(),
+            plain.promptTokens(),
+            plain.tokens(),
+            plain.cached(),
+            plain.cacheKnowledge(),
+            0,
+            true,
+            plain.ttl(),
+            3000,
+            null,
+            0);
+
+    Pick pick = fleet.picker.pick(limited, fleet.registry.fleet());
+
+    assertThat(pick)
+        .isInstanceOfSatisfying(
+            Pick.Saturated.class,
+            late -> {
+              assertThat(late.bestMillis()).isGreaterThan(3000);
+              assertThat(late.retryAfter().toMillis())
+                  .isBetween((long) late.bestMillis() - 3001, (long) late.bestMillis() - 2999);
+            });
+    assertThat(fleet.ledger.live()).isEqualTo(before);
+    assertThat(fleet.pick(plain).worker()).isNotNull();
+  }
+
+  @Test
+  void aWorkerWithoutRoomForThePromptCostsTheWaitForRoom() {
+    var fleet = new TestFleet(2);
+    settle(fleet);
+    for (Worker worker : fleet.workers()) {
+      String usage = worker.slot() == 0 ? "0.95" : "0.20";
+      byte[] page =
+          """
+          vllm:num_requests_running 4
+          vllm:num_requests_waiting 0
+          vllm:kv_cache_usage_perc %s
+          vllm:cache_config_info{block_size="16",num_gpu_blocks="4000"} 1
+          """
+              .formatted(usage)
+              .getBytes(StandardCharsets.UTF_8);
+      fleet.book.put(
+          worker, PrometheusText.parse(page, page.length, fleet.clock.getAsLong()), OwnShare.NONE);
+    }
+
+    Pick.Picked picked = fleet.pick(request(fleet, 8000, w -> w.slot() == 0 ? 2000 : 0, null, 0));
+
+    assertThat(picked.worker().slot()).isEqualTo(1);
+    assertThat(picked.considered().at(0).predictedMillis())
+        .isGreaterThan(2 * picked.prediction().totalMillis());
   }
 }
