@@ -36,8 +36,7 @@ public final class Lab {
         "block-cost", run -> SimplePolicies.blockCost(run.mirror, run.workers, run.policyRandom));
     policies.put("oracle", run -> SimplePolicies.oracle(run.workers, run.policyRandom));
     policies.put("kvoy", run -> kvoy(run, PickSettings.DEFAULTS, 0));
-    policies.put(
-        "kvoy+limit", run -> kvoy(run, PickSettings.DEFAULTS, run.scenario.sloMillis()));
+    policies.put("kvoy+limit", run -> kvoy(run, PickSettings.DEFAULTS, run.scenario.sloMillis()));
     return policies;
   }
 
