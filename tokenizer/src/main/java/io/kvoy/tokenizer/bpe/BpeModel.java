@@ -41,11 +41,7 @@ final class BpeModel {
   static BpeModel build(
       List<VocabularyEntry> entries, int[] byteIds, MergeTable merges, boolean ignoreMerges) {
     var merger = new Merger(merges, byteIds);
-    int shorter = 0;
-    for (VocabularyEntry entry : entries) {
-      shorter += WholeWords.isShort(entry.bytes.length) ? 1 : 0;
-    }
-    var wholeWords = new WholeWords(shorter, entries.size() - shorter);
+    var wholeWords = new WholeWords(entries.stream().mapToInt(e -> e.bytes.length).toArray());
     for (VocabularyEntry entry : entries) {
       byte[] bytes = entry.bytes;
       if (ignoreMerges

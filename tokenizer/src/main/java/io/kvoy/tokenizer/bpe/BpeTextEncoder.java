@@ -3,6 +3,7 @@ package io.kvoy.tokenizer.bpe;
 
 import io.kvoy.tokenizer.encode.AddedTokenMatcher;
 import io.kvoy.tokenizer.encode.LoneSurrogates;
+import io.kvoy.tokenizer.encode.PostProcessor;
 import io.kvoy.tokenizer.encode.TextEncoder;
 import java.nio.charset.StandardCharsets;
 import org.jspecify.annotations.Nullable;

@@ -3,6 +3,7 @@ package io.kvoy.tokenizer.encode;
 
 import io.kvoy.tokenizer.files.AddedToken;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.List;
 import java.util.SortedMap;
 import java.util.TreeMap;
@@ -116,6 +117,35 @@ public final class AddedTokenMatcher {
   /** Id of the matched token. */
   public int id(long match) {
     return ids[token(match)];
+  }
+
+  /**
+   * Marks the tokens that stand inside another token of this matcher and end before that one does. Whether such a token
+   * matches depends on the text behind it.
+   */
+  BitSet insideOthers(List<AddedToken> tokens) {
+    var inside = new BitSet();
+    for (AddedToken token : tokens) {
+      String content = token.content();
+      for (int start = 0; start < content.length(); start++) {
+        markTokens(content, start, inside);
+      }
+    }
+    return inside;
+  }
+
+  private void markTokens(String content, int start, BitSet inside) {
+    int node = 0;
+    for (int at = start; at + 1 < content.length(); at++) {
+      int child = Arrays.binarySearch(labels[node], content.charAt(at));
+      if (child < 0) {
+        return;
+      }
+      node = targets[node][child];
+      if (tokenAt[node] >= 0) {
+        inside.set(tokenAt[node]);
+      }
+    }
   }
 
   private boolean canStart(char c) {
