@@ -20,11 +20,13 @@ import java.time.Duration;
 import java.util.Optional;
 
 /**
- * Reads a folder, chooses and builds its encoder, and builds its chat renderer. Holds the large file only while it works.
+ * Reads a folder, chooses and builds its encoder, and builds its chat renderer. Holds the large
+ * file only while it works.
  *
- * <p>The reference library is always built. When the fast encoder knows the file and gives the same ids on everything
- * that {@link DifferentialCheck} tries, it serves and the reference is closed again; otherwise the reference serves.
- * Either way a {@link SegmentCache} in front makes the next turn of a conversation cheap, where the file has cut points.
+ * <p>The reference library is always built. When the fast encoder knows the file and gives the same
+ * ids on everything that {@link DifferentialCheck} tries, it serves and the reference is closed
+ * again; otherwise the reference serves. Either way a {@link SegmentCache} in front makes the next
+ * turn of a conversation cheap, where the file has cut points.
  */
 public final class FolderTokenizerLoader implements TokenizerLoader {
 
@@ -32,8 +34,8 @@ public final class FolderTokenizerLoader implements TokenizerLoader {
    * How to build encoders.
    *
    * @param segmentCacheBytes memory for remembered text per folder; 0 for none
-   * @param checkBudget time for comparing random texts before the fast encoder may serve; zero or less: the reference
-   *     serves always
+   * @param checkBudget time for comparing random texts before the fast encoder may serve; zero or
+   *     less: the reference serves always
    */
   public record Settings(long segmentCacheBytes, Duration checkBudget) {
 
@@ -114,8 +116,7 @@ public final class FolderTokenizerLoader implements TokenizerLoader {
 
   private TextEncoder withCache(TokenizerFolder folder, TextEncoder encoder) {
     Optional<CutPoints> cutPoints = CutPoints.of(folder);
-    Optional<PostProcessor> postProcessor =
-        PostProcessor.read(folder.pipeline().postProcessor());
+    Optional<PostProcessor> postProcessor = PostProcessor.read(folder.pipeline().postProcessor());
     if (settings.segmentCacheBytes <= 0 || cutPoints.isEmpty() || postProcessor.isEmpty()) {
       return encoder;
     }

@@ -21,9 +21,10 @@ import tools.jackson.core.JsonParser;
 import tools.jackson.core.JsonToken;
 
 /**
- * Builds a {@link BpeTextEncoder} from a {@code tokenizer.json} when every part of the file is known exactly: BPE over
- * bytes, one of the pre-tokenizer expressions of {@link #SCANNERS} character for character, form C or nothing as
- * normalizer, added tokens without lstrip, rstrip and single_word, a post-processor that only puts ids around.
+ * Builds a {@link BpeTextEncoder} from a {@code tokenizer.json} when every part of the file is
+ * known exactly: BPE over bytes, one of the pre-tokenizer expressions of {@link #SCANNERS}
+ * character for character, form C or nothing as normalizer, added tokens without lstrip, rstrip and
+ * single_word, a post-processor that only puts ids around.
  *
  * <p>Called on the loader thread; takes some tenths of a second for a large vocabulary.
  */
@@ -344,7 +345,9 @@ public final class BpeFileReader {
     throw new Unknown("pre_tokenizer_step");
   }
 
-  /** Whether the last step, which must be ByteLevel, splits by the expression that it has built in. */
+  /**
+   * Whether the last step, which must be ByteLevel, splits by the expression that it has built in.
+   */
   private static boolean usesBuiltInPattern(Json step) throws Unknown {
     if (step instanceof Json.Obj byteLevel
         && isString(byteLevel.get("type"), "ByteLevel")

@@ -9,8 +9,9 @@ import java.util.SplittableRandom;
 import java.util.function.LongSupplier;
 
 /**
- * Compares an encoder with the reference before it may serve: ordinary texts in many scripts, every added token, a sample
- * of all code points, then random texts for as long as the budget lasts. One difference is enough to say no.
+ * Compares an encoder with the reference before it may serve: ordinary texts in many scripts, every
+ * added token, a sample of all code points, then random texts for as long as the budget lasts. One
+ * difference is enough to say no.
  *
  * <p>Runs on the loader thread, once per load of a file.
  */
@@ -59,7 +60,8 @@ public final class DifferentialCheck {
     /**
      * Different ids at least once.
      *
-     * @param stage which kind of text: {@code corpus}, {@code added_tokens}, {@code code_points} or {@code random}
+     * @param stage which kind of text: {@code corpus}, {@code added_tokens}, {@code code_points} or
+     *     {@code random}
      */
     record Different(String stage) implements Verdict {}
   }
@@ -149,9 +151,7 @@ public final class DifferentialCheck {
   private boolean sameOnRandomTexts(Duration budget, LongSupplier nanoTime) {
     var random = new ProbeTexts(seed, addedTokens);
     long start = nanoTime.getAsLong();
-    for (int i = 0;
-        i < MIN_RANDOM_TEXTS || nanoTime.getAsLong() - start < budget.toNanos();
-        i++) {
+    for (int i = 0; i < MIN_RANDOM_TEXTS || nanoTime.getAsLong() - start < budget.toNanos(); i++) {
       if (!same(random.next(), false)) {
         return false;
       }

@@ -4,10 +4,12 @@ package io.kvoy.tokenizer.bpe;
 import java.util.Arrays;
 
 /**
- * Words that are one token: three out of four in ordinary text. Filled once, then read by many threads.
+ * Words that are one token: three out of four in ordinary text. Filled once, then read by many
+ * threads.
  *
- * <p>A lookup is the hottest memory access of encoding, so a hit touches one cache line: up to 7 bytes, key and id stand
- * side by side in 16 bytes; up to 15 bytes, in 32. Longer words are compared byte by byte.
+ * <p>A lookup is the hottest memory access of encoding, so a hit touches one cache line: up to 7
+ * bytes, key and id stand side by side in 16 bytes; up to 15 bytes, in 32. Longer words are
+ * compared byte by byte.
  */
 final class WholeWords {
 

@@ -22,7 +22,8 @@ final class WordBytes {
   }
 
   /**
-   * The last bytes of a word, 0 to 7 of them, the first one lowest, and their number in the highest byte.
+   * The last bytes of a word, 0 to 7 of them, the first one lowest, and their number in the highest
+   * byte.
    */
   static long lastWord(byte[] utf8, int start, int length) {
     long number = (long) length << (Long.SIZE - Byte.SIZE);

@@ -5,11 +5,12 @@ import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Remembers the ids of words that are more than one token. One slot per hash; a newer word takes the slot. No locks:
- * entries are immutable, so a thread that reads a slot sees a whole entry, an older one, or none.
+ * Remembers the ids of words that are more than one token. One slot per hash; a newer word takes
+ * the slot. No locks: entries are immutable, so a thread that reads a slot sees a whole entry, an
+ * older one, or none.
  *
- * <p>Bounded: {@link #SLOTS} entries of at most {@link #MAX_WORD_BYTES} bytes and as many ids, under 10 MiB when every
- * word has the full length, about 3 MiB with ordinary text.
+ * <p>Bounded: {@link #SLOTS} entries of at most {@link #MAX_WORD_BYTES} bytes and as many ids,
+ * under 10 MiB when every word has the full length, about 3 MiB with ordinary text.
  */
 final class WordCache {
 

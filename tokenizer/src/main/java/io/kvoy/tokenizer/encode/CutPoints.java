@@ -10,18 +10,20 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Places where a text may be cut so that the ids of its parts, one behind the other, are the ids of the whole, whatever
- * text follows. Immutable and thread-safe.
+ * Places where a text may be cut so that the ids of its parts, one behind the other, are the ids of
+ * the whole, whatever text follows. Immutable and thread-safe.
  *
  * <p>The place behind an added token is such a place when
  *
  * <ul>
- *   <li>the token is plain: no flag makes it touch its neighbours, and it is cut out of the raw text before anything is
- *       normalized; so what is before and behind it are different pieces, and normalizer, pre-tokenizer and model see
- *       one piece at a time;
- *   <li>no other token has it inside and ends behind it; so no later text can turn it into a part of a longer match;
+ *   <li>the token is plain: no flag makes it touch its neighbours, and it is cut out of the raw
+ *       text before anything is normalized; so what is before and behind it are different pieces,
+ *       and normalizer, pre-tokenizer and model see one piece at a time;
+ *   <li>no other token has it inside and ends behind it; so no later text can turn it into a part
+ *       of a longer match;
  *   <li>no token of the file is single_word, since such a token asks what is before it;
- *   <li>the pre-tokenizer does not ask whether a piece is the first one (Metaspace with prepend_scheme "first" does).
+ *   <li>the pre-tokenizer does not ask whether a piece is the first one (Metaspace with
+ *       prepend_scheme "first" does).
  * </ul>
  */
 public final class CutPoints {
@@ -75,7 +77,8 @@ public final class CutPoints {
   }
 
   /**
-   * The first cut point that is at least {@code atLeast}, scanning from {@code from}, which must be 0 or a cut point.
+   * The first cut point that is at least {@code atLeast}, scanning from {@code from}, which must be
+   * 0 or a cut point.
    *
    * @return -1 when there is none
    */

@@ -22,8 +22,8 @@ public record PostProcessor(List<Integer> before, List<Integer> after) {
   }
 
   /**
-   * Reads {@code post_processor} of a {@code tokenizer.json}: null, ByteLevel (which only moves offsets),
-   * TemplateProcessing, and a Sequence in which at most one of them adds something.
+   * Reads {@code post_processor} of a {@code tokenizer.json}: null, ByteLevel (which only moves
+   * offsets), TemplateProcessing, and a Sequence in which at most one of them adds something.
    *
    * @return empty for anything else
    */

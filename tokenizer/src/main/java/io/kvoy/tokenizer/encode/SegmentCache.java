@@ -10,25 +10,33 @@ import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Remembers the ids of text that came before, so that the next turn of a conversation only encodes what is new.
+ * Remembers the ids of text that came before, so that the next turn of a conversation only encodes
+ * what is new.
  *
- * <p>Texts are kept in a radix tree: each node holds a stretch of text, its children go on from there and differ in their
- * first character. In the text are {@link CutPoints}, with the number of ids up to each. A lookup walks down the tree as
- * long as the text is the same, takes the ids up to the last cut point on the way, and has the encoder do the rest. The
- * ids are those of the whole text because a cut point never has a token across it.
+ * <p>Texts are kept in a radix tree: each node holds a stretch of text, its children go on from
+ * there and differ in their first character. In the text are {@link CutPoints}, with the number of
+ * ids up to each. A lookup walks down the tree as long as the text is the same, takes the ids up to
+ * the last cut point on the way, and has the encoder do the rest. The ids are those of the whole
+ * text because a cut point never has a token across it.
  *
- * <p>Texts are compared, not hashed: there are no collisions to fear from hostile texts, and comparing blocks of
- * characters costs about 0.1 ns each. The cost of a hit is that comparison and a copy of the ids.
+ * <p>Texts are compared, not hashed: there are no collisions to fear from hostile texts, and
+ * comparing blocks of characters costs about 0.1 ns each. The cost of a hit is that comparison and
+ * a copy of the ids.
  *
- * <p>Threads: lookups take no lock; nodes are immutable but for the reference to their children, which are replaced as a
- * whole. Insertions take a lock and are skipped when another one is under way.
+ * <p>Threads: lookups take no lock; nodes are immutable but for the reference to their children,
+ * which are replaced as a whole. Insertions take a lock and are skipped when another one is under
+ * way.
  *
- * <p>Memory: at most {@code maxBytes} by the account of {@link Node#bytes}, about 3 bytes a character. When an insertion
- * goes beyond it, what was not used for longest goes, until three quarters are left.
+ * <p>Memory: at most {@code maxBytes} by the account of {@link Node#bytes}, about 3 bytes a
+ * character. When an insertion goes beyond it, what was not used for longest goes, until three
+ * quarters are left.
  */
 public final class SegmentCache implements TextEncoder {
 
-  /** Cut points closer than this to the one before are not kept; a text of short messages would be all bookkeeping. */
+  /**
+   * Cut points closer than this to the one before are not kept; a text of short messages would be
+   * all bookkeeping.
+   */
   private static final int MIN_SEGMENT_CHARS = 64;
 
   private static final int BLOCK_CHARS = 4096;
@@ -263,7 +271,8 @@ public final class SegmentCache implements TextEncoder {
   }
 
   /**
-   * Adds {@code text[0, end)} below the nodes that the lookup passed; skipped when one of them has been replaced since.
+   * Adds {@code text[0, end)} below the nodes that the lookup passed; skipped when one of them has
+   * been replaced since.
    */
   @GuardedBy("inserting")
   private void insert(String text, Prefix known, Tail tail, int end) {
@@ -299,7 +308,10 @@ public final class SegmentCache implements TextEncoder {
     }
   }
 
-  /** Adds the rest unless the node that the lookup took its last ids from is gone: they would be missing. */
+  /**
+   * Adds the rest unless the node that the lookup took its last ids from is gone: they would be
+   * missing.
+   */
   @GuardedBy("inserting")
   private void addIfKnown(
       Node parent, String text, int at, int lastCut, Prefix known, Tail tail, int end) {
@@ -376,7 +388,8 @@ public final class SegmentCache implements TextEncoder {
   @GuardedBy("inserting")
   private void evict() {
     List<Node> nodes = root.descendants();
-    // A parent counts as used whenever a child was, whatever order concurrent lookups wrote their times in.
+    // A parent counts as used whenever a child was, whatever order concurrent lookups wrote their
+    // times in.
     for (int i = nodes.size() - 1; i >= 0; i--) {
       Node node = nodes.get(i);
       for (Node child : node.children.nodes) {
@@ -431,8 +444,8 @@ public final class SegmentCache implements TextEncoder {
   /**
    * A stretch of text.
    *
-   * <p>{@code ids} are those from the last cut point above this node to the last one in it; {@code cutIds} says how many
-   * of them end at each.
+   * <p>{@code ids} are those from the last cut point above this node to the last one in it; {@code
+   * cutIds} says how many of them end at each.
    */
   private static final class Node {
     /** Headers, references and the entry among the parent's children. */
@@ -449,7 +462,10 @@ public final class SegmentCache implements TextEncoder {
     /** Volatile because lookups read it without the lock of the insertion that replaces it. */
     private volatile Children children = Children.NONE;
 
-    /** Written by lookups without a lock; a lost or late write only makes eviction a little less fair. */
+    /**
+     * Written by lookups without a lock; a lost or late write only makes eviction a little less
+     * fair.
+     */
     private long lastUse;
 
     Node(char[] text, int[] cuts, int[] cutIds, int[] ids) {
@@ -464,7 +480,8 @@ public final class SegmentCache implements TextEncoder {
     }
 
     void touch(long tick) {
-      // Only when it changes: all threads pass the upper nodes, and a write takes the cache line from the others.
+      // Only when it changes: all threads pass the upper nodes, and a write takes the cache line
+      // from the others.
       if (lastUse != tick) {
         lastUse = tick;
       }

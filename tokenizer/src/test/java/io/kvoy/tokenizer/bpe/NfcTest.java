@@ -13,10 +13,10 @@ import java.util.Objects;
 import java.util.SplittableRandom;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
-import org.jspecify.annotations.Nullable;
 
 class NfcTest {
 
@@ -130,8 +130,7 @@ class NfcTest {
   }
 
   private static String normalizedByReference(String text) {
-    int[] ids =
-        Objects.requireNonNull(Objects.requireNonNull(reference).encode(text, false));
+    int[] ids = Objects.requireNonNull(Objects.requireNonNull(reference).encode(text, false));
     var utf8 = new byte[ids.length];
     for (int i = 0; i < ids.length; i++) {
       utf8[i] = (byte) ids[i];

@@ -9,8 +9,8 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /**
- * Tiny tokenizers of the reference library that show what its expressions and normalizers do: every word is one unknown
- * token, so the offsets of the tokens are the words.
+ * Tiny tokenizers of the reference library that show what its expressions and normalizers do: every
+ * word is one unknown token, so the offsets of the tokens are the words.
  */
 final class RegexReference implements AutoCloseable {
 
@@ -44,7 +44,10 @@ final class RegexReference implements AutoCloseable {
         "null", "{\"type\":\"Sequence\",\"pretokenizers\":[%s]}".formatted(steps), "");
   }
 
-  /** Replaces each character by the number, from 1, of the last of these expressions that matches it; 0 for none. */
+  /**
+   * Replaces each character by the number, from 1, of the last of these expressions that matches
+   * it; 0 for none.
+   */
   static RegexReference classifying(List<String> patterns) {
     String steps =
         IntStream.range(0, patterns.size())

@@ -79,7 +79,8 @@ class WordScannerTest {
     int start = 0;
     while (start < utf8.length) {
       int end = scanner.wordEnd(utf8, start, utf8.length);
-      codePoints += (int) new String(utf8, start, end - start, StandardCharsets.UTF_8).codePoints().count();
+      codePoints +=
+          (int) new String(utf8, start, end - start, StandardCharsets.UTF_8).codePoints().count();
       ends.add(codePoints);
       start = end;
     }

@@ -23,7 +23,8 @@ class AddedTokenMatcherTest {
             new Row(List.of("ab", "bcd"), "abcd", List.of("0ab")),
             new Row(List.of("abcd", "bc"), "abcbcd", List.of("1bc", "3bc")),
             new Row(List.of("aa"), "aaaaa", List.of("0aa", "2aa")),
-            new Row(List.of("<a", "\u4E2D"), "x\u4E2D<a\u4E2D", List.of("1\u4E2D", "2<a", "4\u4E2D")),
+            new Row(
+                List.of("<a", "\u4E2D"), "x\u4E2D<a\u4E2D", List.of("1\u4E2D", "2<a", "4\u4E2D")),
             new Row(List.of("", "x"), "yx", List.of("1x")))) {
       assertThat(all(row.tokens, row.text)).as(row.toString()).isEqualTo(row.found);
     }
@@ -45,8 +46,7 @@ class AddedTokenMatcherTest {
   void tokensInsideOthersAreMarkedUnlessTheyEndWithThem() {
     var tokens = tokens(List.of("<a>", "<a>b", "b", "xx", "x"));
 
-    assertThat(new AddedTokenMatcher(tokens).insideOthers(tokens).stream())
-        .containsExactly(0, 4);
+    assertThat(new AddedTokenMatcher(tokens).insideOthers(tokens).stream()).containsExactly(0, 4);
   }
 
   private static List<String> all(List<String> contents, String text) {
@@ -68,8 +68,7 @@ class AddedTokenMatcherTest {
   private static List<AddedToken> tokens(List<String> contents) {
     var tokens = new ArrayList<AddedToken>();
     for (String content : contents) {
-      tokens.add(
-          new AddedToken(100 + tokens.size(), content, false, false, false, false, true));
+      tokens.add(new AddedToken(100 + tokens.size(), content, false, false, false, false, true));
     }
     return tokens;
   }

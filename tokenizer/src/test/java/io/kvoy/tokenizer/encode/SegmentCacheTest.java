@@ -29,8 +29,24 @@ import org.junit.jupiter.params.provider.ValueSource;
 class SegmentCacheTest {
 
   private static final String[] PIECES = {
-    "Hello there, how are you?", " ", "\n", "\n\n", "e\u0301", "\u0301", "I'm fine", "'s", "12345", "\u4F60\u597D",
-    "\uD83D\uDE42", "<|im", "_end|>", "<", ">", "x".repeat(70), "The quick brown fox. ".repeat(6), "\t\t"
+    "Hello there, how are you?",
+    " ",
+    "\n",
+    "\n\n",
+    "e\u0301",
+    "\u0301",
+    "I'm fine",
+    "'s",
+    "12345",
+    "\u4F60\u597D",
+    "\uD83D\uDE42",
+    "<|im",
+    "_end|>",
+    "<",
+    ">",
+    "x".repeat(70),
+    "The quick brown fox. ".repeat(6),
+    "\t\t"
   };
 
   @TempDir Path folder;
@@ -61,10 +77,10 @@ class SegmentCacheTest {
     var random = new SplittableRandom(3);
     List<String> conversations = new ArrayList<>(List.of(""));
     for (int i = 0; i < 600; i++) {
-      // Goes on from an earlier text, or from a part of one, so that nodes are hit, split and extended.
+      // Goes on from an earlier text, or from a part of one, so that nodes are hit, split and
+      // extended.
       String earlier = conversations.get(random.nextInt(conversations.size()));
-      int kept =
-          random.nextInt(3) == 0 ? random.nextInt(earlier.length() + 1) : earlier.length();
+      int kept = random.nextInt(3) == 0 ? random.nextInt(earlier.length() + 1) : earlier.length();
       var text = new StringBuilder(wellFormed(earlier.substring(0, kept)));
       for (int n = random.nextInt(12); n > 0; n--) {
         text.append(
@@ -166,10 +182,7 @@ class SegmentCacheTest {
   void specialTokensGoAroundTheWhole() throws IOException {
     var cache =
         new SegmentCache(
-            characters,
-            cutPoints(),
-            new PostProcessor(List.of(1, 2), List.of(3)),
-            1 << 20);
+            characters, cutPoints(), new PostProcessor(List.of(1, 2), List.of(3)), 1 << 20);
 
     assertThat(cache.encode("ab", true)).containsExactly(1, 2, 'a', 'b', 3);
     assertThat(cache.encode("ab", false)).containsExactly('a', 'b');
@@ -186,7 +199,9 @@ class SegmentCacheTest {
             new Row(plain, byteLevel, true),
             new Row(
                 plain,
-                "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"}," + byteLevel + "]}",
+                "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},"
+                    + byteLevel
+                    + "]}",
                 true),
             new Row(plain, "{\"type\":\"Metaspace\",\"prepend_scheme\":\"never\"}", true),
             new Row(plain, "{\"type\":\"Metaspace\",\"prepend_scheme\":\"first\"}", false),
@@ -253,7 +268,8 @@ class SegmentCacheTest {
   private void write(String tokens, String preTokenizer) throws IOException {
     Files.writeString(
         folder.resolve("tokenizer.json"),
-        "{\"added_tokens\":[%s],\"pre_tokenizer\":%s,\"model\":{}}".formatted(tokens, preTokenizer));
+        "{\"added_tokens\":[%s],\"pre_tokenizer\":%s,\"model\":{}}"
+            .formatted(tokens, preTokenizer));
   }
 
   private TokenizerFolder read() {
