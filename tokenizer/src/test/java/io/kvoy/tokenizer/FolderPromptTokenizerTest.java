@@ -51,7 +51,7 @@ class FolderPromptTokenizerTest {
   }
 
   /** vLLM 0.32 openai/responses/protocol.py leaves TokenizeParams.add_special_tokens at true. */
-  private static @Nullable Boolean addSpecialTokens(ChatVector vector) {
+  static @Nullable Boolean addSpecialTokens(ChatVector vector) {
     if (vector.endpoint().equals("/v1/responses")) {
       return true;
     }

@@ -3,6 +3,10 @@ package io.kvoy.tokenizer;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import ch.qos.logback.classic.Level;
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.spi.ILoggingEvent;
+import ch.qos.logback.core.read.ListAppender;
 import io.kvoy.inference.Prompt;
 import io.kvoy.tokenizer.TokenizerLoader.Load;
 import io.kvoy.tokenizer.files.FolderProblem;
@@ -16,9 +20,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.slf4j.LoggerFactory;
 
 class TokenizerRegistryTest {
 
@@ -42,6 +48,20 @@ class TokenizerRegistryTest {
           },
           () -> now,
           TIMING);
+
+  private final ListAppender<ILoggingEvent> log = new ListAppender<>();
+  private final Logger logger = (Logger) LoggerFactory.getLogger(TokenizerRegistry.class);
+
+  @BeforeEach
+  void listen() {
+    log.start();
+    logger.addAppender(log);
+  }
+
+  @AfterEach
+  void stopListening() {
+    logger.detachAppender(log);
+  }
 
   @BeforeEach
   void writeTokenizer() throws IOException {
@@ -103,6 +123,41 @@ class TokenizerRegistryTest {
     assertThat(registry.statuses().get("m")).isInstanceOf(TokenizerStatus.Failed.class);
     assertThat(pauses.getFirst()).isEqualTo(1);
     assertThat(loads.size()).isBetween(8, 14);
+  }
+
+  @Test
+  void TOK_01_aFolderThatStaysBrokenIsLoggedOncePerPeriod() {
+    next = failed("no tokenizer.json");
+    registry.update(Map.of("m", folder));
+
+    for (int second = 0; second < 1500; second++) {
+      registry.doWork();
+      now = now.plusSeconds(1);
+    }
+
+    assertThat(warnings())
+        .hasSize(3)
+        .allMatch(line -> line.contains("no tokenizer.json; bring it"));
+  }
+
+  @Test
+  void TOK_01_anotherProblemIsLoggedAtOnce() {
+    registry.update(Map.of("m", folder));
+    next = failed("no tokenizer.json");
+    registry.doWork();
+    next = failed("half a file");
+    now = now.plusSeconds(1);
+
+    registry.doWork();
+
+    assertThat(warnings()).hasSize(2);
+  }
+
+  private List<String> warnings() {
+    return log.list.stream()
+        .filter(event -> event.getLevel() == Level.WARN)
+        .map(ILoggingEvent::getFormattedMessage)
+        .toList();
   }
 
   @Test

@@ -4,12 +4,14 @@ package io.kvoy.tokenizer.bpe;
 import io.kvoy.inference.Json;
 import io.kvoy.tokenizer.bpe.BpeModel.VocabularyEntry;
 import io.kvoy.tokenizer.encode.AddedTokenMatcher;
+import io.kvoy.tokenizer.encode.PostProcessor;
 import io.kvoy.tokenizer.files.AddedToken;
 import io.kvoy.tokenizer.files.TokenizerFolder;
 import io.kvoy.tokenizer.files.TokenizerJsonParser;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.SequencedMap;
@@ -19,9 +21,10 @@ import tools.jackson.core.JsonParser;
 import tools.jackson.core.JsonToken;
 
 /**
- * Builds a {@link BpeTextEncoder} from a {@code tokenizer.json} when every part of the file is known exactly: BPE over
- * bytes, one of the pre-tokenizer expressions of {@link #SCANNERS} character for character, form C or nothing as
- * normalizer, added tokens without lstrip, rstrip and single_word, a post-processor that only puts ids around.
+ * Builds a {@link BpeTextEncoder} from a {@code tokenizer.json} when every part of the file is
+ * known exactly: BPE over bytes, one of the pre-tokenizer expressions of {@link #SCANNERS}
+ * character for character, form C or nothing as normalizer, added tokens without lstrip, rstrip and
+ * single_word, a post-processor that only puts ids around.
  *
  * <p>Called on the loader thread; takes some tenths of a second for a large vocabulary.
  */
@@ -43,7 +46,7 @@ public final class BpeFileReader {
   private static final String OPTIONAL_FIRST = "[^\\r\\n\\p{L}\\p{N}]?";
 
   /** Scanner by the expressions that it stands for, in the order in which the file applies them. */
-  private static final Map<List<String>, WordScanner> SCANNERS =
+  static final Map<List<String>, WordScanner> SCANNERS =
       Map.of(
           List.of(CONTRACTIONS + "|" + LETTERS + "|\\p{N}|" + OTHERS + "|" + SPACES),
           LetterRunScanner.qwen2(),
@@ -105,10 +108,7 @@ public final class BpeFileReader {
   private int[] merged = new int[1 << 17];
   private int mergeCount;
 
-  private Json normalizer = Json.Null.NULL;
-  private Json preTokenizer = Json.Null.NULL;
-  private Json postProcessor = Json.Null.NULL;
-  private final SequencedMap<String, Json> modelSettings = new java.util.LinkedHashMap<>();
+  private final SequencedMap<String, Json> modelSettings = new LinkedHashMap<>();
 
   private BpeFileReader(TokenizerFolder folder) {
     this.folder = folder;
@@ -129,6 +129,9 @@ public final class BpeFileReader {
   }
 
   private BpeTextEncoder build() throws Unknown {
+    PostProcessor postProcessor =
+        PostProcessor.read(folder.pipeline().postProcessor())
+            .orElseThrow(() -> new Unknown("post_processor"));
     readFile();
     boolean normalizesToNfc = normalizesToNfc();
     WordScanner scanner = scanner();
@@ -148,7 +151,7 @@ public final class BpeFileReader {
         normalizesToNfc,
         scanner,
         buildModel(),
-        buildPostProcessor(postProcessor));
+        postProcessor);
   }
 
   private static AddedToken normalized(AddedToken token) {
@@ -175,12 +178,10 @@ public final class BpeFileReader {
       while (parser.nextToken() == JsonToken.PROPERTY_NAME) {
         String name = parser.currentName();
         parser.nextToken();
-        switch (name) {
-          case "normalizer" -> normalizer = TokenizerJsonParser.readValue(parser);
-          case "pre_tokenizer" -> preTokenizer = TokenizerJsonParser.readValue(parser);
-          case "post_processor" -> postProcessor = TokenizerJsonParser.readValue(parser);
-          case "model" -> readModel(parser);
-          default -> parser.skipChildren();
+        if (name.equals("model")) {
+          readModel(parser);
+        } else {
+          parser.skipChildren();
         }
       }
     }
@@ -288,7 +289,7 @@ public final class BpeFileReader {
   }
 
   private boolean normalizesToNfc() throws Unknown {
-    return switch (normalizer) {
+    return switch (folder.pipeline().normalizer()) {
       case Json.Null _ -> false;
       case Json.Obj object when isString(object.get("type"), "NFC") -> true;
       case Json.Obj object
@@ -308,6 +309,7 @@ public final class BpeFileReader {
   }
 
   private WordScanner scanner() throws Unknown {
+    Json preTokenizer = folder.pipeline().preTokenizer();
     List<Json> steps =
         preTokenizer instanceof Json.Obj object
                 && isString(object.get("type"), "Sequence")
@@ -343,7 +345,9 @@ public final class BpeFileReader {
     throw new Unknown("pre_tokenizer_step");
   }
 
-  /** Whether the last step, which must be ByteLevel, splits by the expression that it has built in. */
+  /**
+   * Whether the last step, which must be ByteLevel, splits by the expression that it has built in.
+   */
   private static boolean usesBuiltInPattern(Json step) throws Unknown {
     if (step instanceof Json.Obj byteLevel
         && isString(byteLevel.get("type"), "ByteLevel")
@@ -353,72 +357,6 @@ public final class BpeFileReader {
       return byteLevel.get("use_regex") == null || isTrue(byteLevel.get("use_regex"));
     }
     throw new Unknown("pre_tokenizer_step");
-  }
-
-  /** ByteLevel only moves offsets, so it adds nothing. */
-  private static PostProcessor buildPostProcessor(Json value) throws Unknown {
-    if (value instanceof Json.Null) {
-      return PostProcessor.NONE;
-    }
-    if (!(value instanceof Json.Obj object)
-        || !(object.get("type") instanceof Json.Str(String type))) {
-      throw new Unknown("post_processor");
-    }
-    return switch (type) {
-      case "ByteLevel" -> PostProcessor.NONE;
-      case "TemplateProcessing" -> template(object);
-      case "Sequence" -> {
-        check(object.get("processors") instanceof Json.Arr, "post_processor");
-        PostProcessor only = PostProcessor.NONE;
-        for (Json step : ((Json.Arr) java.util.Objects.requireNonNull(object.get("processors"))).items()) {
-          PostProcessor built = buildPostProcessor(step);
-          check(only.equals(PostProcessor.NONE) || built.equals(PostProcessor.NONE), "post_processor");
-          only = built.equals(PostProcessor.NONE) ? only : built;
-        }
-        yield only;
-      }
-      default -> throw new Unknown("post_processor");
-    };
-  }
-
-  private static PostProcessor template(Json.Obj processor) throws Unknown {
-    if (!(processor.get("single") instanceof Json.Arr(List<Json> pieces))
-        || !(processor.get("special_tokens") instanceof Json.Obj specialTokens)) {
-      throw new Unknown("post_processor");
-    }
-    var before = new ArrayList<Integer>();
-    var after = new ArrayList<Integer>();
-    int sequences = 0;
-    for (Json piece : pieces) {
-      if (!(piece instanceof Json.Obj object)) {
-        throw new Unknown("post_processor");
-      }
-      if (object.get("Sequence") != null) {
-        sequences++;
-      } else {
-        (sequences == 0 ? before : after).addAll(specialIds(object.get("SpecialToken"), specialTokens));
-      }
-    }
-    check(sequences == 1, "post_processor");
-    return new PostProcessor(before, after);
-  }
-
-  private static List<Integer> specialIds(@Nullable Json reference, Json.Obj specialTokens)
-      throws Unknown {
-    if (!(reference instanceof Json.Obj named)
-        || !(named.get("id") instanceof Json.Str(String name))
-        || !(specialTokens.get(name) instanceof Json.Obj token)
-        || !(token.get("ids") instanceof Json.Arr(List<Json> items))) {
-      throw new Unknown("post_processor");
-    }
-    var ids = new ArrayList<Integer>();
-    for (Json item : items) {
-      if (!(item instanceof Json.Int(long id)) || id < 0 || id > MAX_ID) {
-        throw new Unknown("post_processor");
-      }
-      ids.add((int) id);
-    }
-    return ids;
   }
 
   private static boolean isString(@Nullable Json value, String expected) {

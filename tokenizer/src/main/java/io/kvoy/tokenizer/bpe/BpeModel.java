@@ -5,13 +5,14 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * Vocabulary and merges of one file: turns the bytes of a word into ids. Thread-safe; the only thing that changes is the
- * word cache.
+ * Vocabulary and merges of one file: turns the bytes of a word into ids. Thread-safe; the only
+ * thing that changes is the word cache.
  *
- * <p>A word is looked up among the words that are one token, then among words seen lately, and only then merged. That a
- * word of the vocabulary is one token is not a matter of course: merging may never reach it. So each entry is merged
- * once while the model is built, and only those that come back whole count, unless the file says {@code ignore_merges},
- * where the vocabulary has the first word.
+ * <p>A word is looked up among the words that are one token, then among words seen lately, and only
+ * then merged. That a word of the vocabulary is one token is not a matter of course: merging may
+ * never reach it. So each entry is merged once while the model is built, and only those that come
+ * back whole count, unless the file says {@code ignore_merges}, where the vocabulary has the first
+ * word.
  */
 final class BpeModel {
 
@@ -41,11 +42,7 @@ final class BpeModel {
   static BpeModel build(
       List<VocabularyEntry> entries, int[] byteIds, MergeTable merges, boolean ignoreMerges) {
     var merger = new Merger(merges, byteIds);
-    int shorter = 0;
-    for (VocabularyEntry entry : entries) {
-      shorter += WholeWords.isShort(entry.bytes.length) ? 1 : 0;
-    }
-    var wholeWords = new WholeWords(shorter, entries.size() - shorter);
+    var wholeWords = new WholeWords(entries.stream().mapToInt(e -> e.bytes.length).toArray());
     for (VocabularyEntry entry : entries) {
       byte[] bytes = entry.bytes;
       if (ignoreMerges

@@ -3,6 +3,7 @@ package io.kvoy.tokenizer.bpe;
 
 import io.kvoy.tokenizer.encode.AddedTokenMatcher;
 import io.kvoy.tokenizer.encode.LoneSurrogates;
+import io.kvoy.tokenizer.encode.PostProcessor;
 import io.kvoy.tokenizer.encode.TextEncoder;
 import java.nio.charset.StandardCharsets;
 import org.jspecify.annotations.Nullable;
@@ -10,11 +11,13 @@ import org.jspecify.annotations.Nullable;
 /**
  * Byte-level BPE in plain Java for the files that {@link BpeFileReader} knows.
  *
- * <p>The order is that of {@code tokenizers} 0.21 (added_vocabulary.rs extract_and_normalize, then pre_tokenizer, then
- * model): added tokens that are not normalized are cut out of the raw text; each piece between them is normalized on its
- * own; normalized added tokens are cut out of that; what is left is cut into words; each word becomes ids.
+ * <p>The order is that of {@code tokenizers} 0.21 (added_vocabulary.rs extract_and_normalize, then
+ * pre_tokenizer, then model): added tokens that are not normalized are cut out of the raw text;
+ * each piece between them is normalized on its own; normalized added tokens are cut out of that;
+ * what is left is cut into words; each word becomes ids.
  *
- * <p>Thread-safe, no locks, no state between calls but the word cache. Work arrays live for one call.
+ * <p>Thread-safe, no locks, no state between calls but the word cache. Work arrays live for one
+ * call.
  */
 public final class BpeTextEncoder implements TextEncoder {
 

@@ -4,8 +4,8 @@ package io.kvoy.tokenizer.bpe;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The characters by which a byte-level vocabulary writes bytes: printable Latin-1 stands for itself, the other 68 bytes
- * are U+0100 and up in order (so a space is U+0120).
+ * The characters by which a byte-level vocabulary writes bytes: printable Latin-1 stands for
+ * itself, the other 68 bytes are U+0100 and up in order (so a space is U+0120).
  */
 final class ByteAlphabet {
 
@@ -33,7 +33,10 @@ final class ByteAlphabet {
     return CHARACTERS[unsignedByte];
   }
 
-  /** The bytes that this entry of a vocabulary stands for, or null when it has characters outside the alphabet. */
+  /**
+   * The bytes that this entry of a vocabulary stands for, or null when it has characters outside
+   * the alphabet.
+   */
   static byte @Nullable [] bytes(String entry) {
     var bytes = new byte[entry.length()];
     for (int i = 0; i < bytes.length; i++) {

@@ -2,7 +2,8 @@
 package io.kvoy.tokenizer.bpe;
 
 /**
- * The expressions of gpt-oss (o200k) and of Mistral's Tekken, which cut at changes from lower to upper case:
+ * The expressions of gpt-oss (o200k) and of Mistral's Tekken, which cut at changes from lower to
+ * upper case:
  *
  * <pre>
  * [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?
@@ -10,10 +11,11 @@ package io.kvoy.tokenizer.bpe;
  * |\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
  * </pre>
  *
- * <p>Tekken has no contractions and {@code \p{N}}. Letters without case and marks belong to both sets, called upper and
- * lower here. How backtracking of the first alternative plays out: let U be the longest run of upper. When a character of
- * lower follows (it must be {@code \p{Ll}}), the word ends with the run of lower. Otherwise it ends behind the last
- * character of U that is lower too; when there is none, the first alternative fails and the second takes all of U.
+ * <p>Tekken has no contractions and {@code \p{N}}. Letters without case and marks belong to both
+ * sets, called upper and lower here. How backtracking of the first alternative plays out: let U be
+ * the longest run of upper. When a character of lower follows (it must be {@code \p{Ll}}), the word
+ * ends with the run of lower. Otherwise it ends behind the last character of U that is lower too;
+ * when there is none, the first alternative fails and the second takes all of U.
  */
 final class CasedRunScanner implements WordScanner {
 
@@ -96,8 +98,8 @@ final class CasedRunScanner implements WordScanner {
   }
 
   /**
-   * The first two alternatives at a character that is no letter, number or line break: first with it as the optional
-   * character in front, then, when it is a mark, as part of the word.
+   * The first two alternatives at a character that is no letter, number or line break: first with
+   * it as the optional character in front, then, when it is a mark, as part of the word.
    *
    * @return -1 when neither matches
    */

@@ -8,11 +8,13 @@ import java.util.function.IntUnaryOperator;
 import java.util.zip.CRC32;
 
 /**
- * A class byte for each code point, read straight from UTF-8. Built once per scanner family; immutable.
+ * A class byte for each code point, read straight from UTF-8. Built once per scanner family;
+ * immutable.
  *
- * <p>The categories come from the JDK. Oniguruma in {@code tokenizers} 0.21 (as DJL 0.38.0 ships it) uses Unicode 16, and
- * so does JDK 25: both agree on the general category and on white space of every code point. On a JDK with another
- * Unicode version {@link #jdkHasReferenceUnicode} is false and the fast encoder is not used.
+ * <p>The categories come from the JDK. Oniguruma in {@code tokenizers} 0.21 (as DJL 0.38.0 ships
+ * it) uses Unicode 16, and so does JDK 25: both agree on the general category and on white space of
+ * every code point. On a JDK with another Unicode version {@link #jdkHasReferenceUnicode} is false
+ * and the fast encoder is not used.
  */
 final class CodePointClasses {
 
@@ -46,7 +48,10 @@ final class CodePointClasses {
     }
   }
 
-  /** Whether this JDK's character data are those that the reference library uses. Takes some milliseconds. */
+  /**
+   * Whether this JDK's character data are those that the reference library uses. Takes some
+   * milliseconds.
+   */
   static boolean jdkHasReferenceUnicode() {
     return characterDataCrc() == UNICODE_16_CRC;
   }
@@ -64,7 +69,8 @@ final class CodePointClasses {
   }
 
   /**
-   * Class of the code point that starts at {@code at}, plus its length in bytes times 256. The text must be valid UTF-8.
+   * Class of the code point that starts at {@code at}, plus its length in bytes times 256. The text
+   * must be valid UTF-8.
    */
   int classAndWidth(byte[] utf8, int at) {
     int lead = utf8[at];

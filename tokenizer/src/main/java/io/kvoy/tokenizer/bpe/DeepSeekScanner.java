@@ -11,10 +11,11 @@ package io.kvoy.tokenizer.bpe;
  *    |\s*[\r\n]+|\s+(?!\S)|\s+
  * </pre>
  *
- * <p>The first two cut the text into sections: up to three numbers, a run of Han and kana, or anything else. The third
- * one works inside a section and never sees beyond it, so every loop here stops where the section does. Numbers match
- * nothing in it and stay one word. Other characters that match nothing (controls, format characters, unassigned ones)
- * are a word together until something matches.
+ * <p>The first two cut the text into sections: up to three numbers, a run of Han and kana, or
+ * anything else. The third one works inside a section and never sees beyond it, so every loop here
+ * stops where the section does. Numbers match nothing in it and stay one word. Other characters
+ * that match nothing (controls, format characters, unassigned ones) are a word together until
+ * something matches.
  */
 final class DeepSeekScanner implements WordScanner {
 
@@ -50,7 +51,8 @@ final class DeepSeekScanner implements WordScanner {
     if (CodePointClasses.isPunctuationOrSymbol(codePoint)) {
       bits |= SYMBOL;
     }
-    if ((codePoint >= 0x4E00 && codePoint <= 0x9FA5) || (codePoint >= 0x3040 && codePoint <= 0x30FF)) {
+    if ((codePoint >= 0x4E00 && codePoint <= 0x9FA5)
+        || (codePoint >= 0x3040 && codePoint <= 0x30FF)) {
       bits |= HAN_OR_KANA;
     }
     return bits;

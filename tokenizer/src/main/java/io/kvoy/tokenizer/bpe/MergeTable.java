@@ -4,8 +4,9 @@ package io.kvoy.tokenizer.bpe;
 import java.util.Arrays;
 
 /**
- * Which two tokens merge, how early, and into what: open addressing over pairs of ids, half full at most. 16 bytes a slot
- * and 4 a merge: 18 MB for the 446,189 merges of gpt-oss, 8 MB for the 151,387 of Qwen 3. Immutable once built.
+ * Which two tokens merge, how early, and into what: open addressing over pairs of ids, half full at
+ * most. 16 bytes a slot and 4 a merge: 18 MB for the 446,189 merges of gpt-oss, 8 MB for the
+ * 151,387 of Qwen 3. Immutable once built.
  */
 final class MergeTable {
 
@@ -24,7 +25,8 @@ final class MergeTable {
    * @param left left token of the merge with that rank
    * @param right right token of it
    * @param merged what it becomes
-   * @param count number of merges; where a pair comes twice, the later rank counts, as in {@code tokenizers}
+   * @param count number of merges; where a pair comes twice, the later rank counts, as in {@code
+   *     tokenizers}
    */
   MergeTable(int[] left, int[] right, int[] merged, int count) {
     int bits = Integer.SIZE - Integer.numberOfLeadingZeros(Math.max(1, count)) + 1;

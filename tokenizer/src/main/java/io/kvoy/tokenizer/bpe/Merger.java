@@ -4,12 +4,13 @@ package io.kvoy.tokenizer.bpe;
 import java.util.Arrays;
 
 /**
- * Merges the bytes of one word: the pair of lowest rank first, of several the leftmost, until none is left. Holds the
- * work arrays; used by one thread, for one word after the other.
+ * Merges the bytes of one word: the pair of lowest rank first, of several the leftmost, until none
+ * is left. Holds the work arrays; used by one thread, for one word after the other.
  *
- * <p>Short words are scanned for their best pair after every merge. Long ones (a run of letters without a space may be a
- * whole prompt) use a heap of candidates, so n bytes cost n log n. Candidates are not taken back when a neighbour merges;
- * one that no longer fits is recognised by the rank of the pair that stands there at that moment.
+ * <p>Short words are scanned for their best pair after every merge. Long ones (a run of letters
+ * without a space may be a whole prompt) use a heap of candidates, so n bytes cost n log n.
+ * Candidates are not taken back when a neighbour merges; one that no longer fits is recognised by
+ * the rank of the pair that stands there at that moment.
  */
 final class Merger {
 

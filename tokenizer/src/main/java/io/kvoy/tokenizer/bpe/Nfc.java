@@ -5,14 +5,14 @@ import java.text.Normalizer;
 import java.util.BitSet;
 
 /**
- * Unicode normalization form C as the normalizer crate of {@code tokenizers} 0.21 does it, which knows Unicode up to
- * about version 10, on a JDK that knows Unicode 16.
+ * Unicode normalization form C as the normalizer crate of {@code tokenizers} 0.21 does it, which
+ * knows Unicode up to about version 10, on a JDK that knows Unicode 16.
  *
- * <p>To the crate the 131 characters of {@link #NEWER} are starters that compose with nothing; the JDK reorders or
- * composes them. So the text is cut around each of them and the pieces are normalized alone, which gives the same: a
- * starter that composes with nothing separates what is before it from what is after it. The list comes from comparing
- * both on every code point alone, behind and before a combining mark, and on all canonical decompositions; a test does
- * this again.
+ * <p>To the crate the 131 characters of {@link #NEWER} are starters that compose with nothing; the
+ * JDK reorders or composes them. So the text is cut around each of them and the pieces are
+ * normalized alone, which gives the same: a starter that composes with nothing separates what is
+ * before it from what is after it. The list comes from comparing both on every code point alone,
+ * behind and before a combining mark, and on all canonical decompositions; a test does this again.
  *
  * <p>Nearly all text is in form C already. Whether it certainly is takes one look per character.
  */
@@ -35,7 +35,10 @@ final class Nfc {
   /** Below it nothing composes, decomposes or moves. */
   private static final int FIRST_UNCERTAIN = 0x300;
 
-  /** Last code point of planes 0 to 2; planes 3 and 14 to 16 have nothing that normalization touches. */
+  /**
+   * Last code point of planes 0 to 2; planes 3 and 14 to 16 have nothing that normalization
+   * touches.
+   */
   private static final int LAST_UNCERTAIN = 0x2FFFF;
 
   private static final BitSet IS_NEWER = newer();
@@ -80,15 +83,19 @@ final class Nfc {
         || (codePoint >= 0x20000 && codePoint <= 0x2F7FF);
   }
 
-  /** Hangul vowels and final consonants, the only characters besides marks that compose with what is before them. */
+  /**
+   * Hangul vowels and final consonants, the only characters besides marks that compose with what is
+   * before them.
+   */
   private static boolean isJamoThatComposes(int codePoint) {
     return (codePoint >= 0x1161 && codePoint <= 0x1175)
         || (codePoint >= 0x11A8 && codePoint <= 0x11C2);
   }
 
   /**
-   * Index of the first character that normalization may touch or that may be a surrogate, or {@code to} when there is
-   * none. One cheap pass that lets nearly all English and code skip both questions.
+   * Index of the first character that normalization may touch or that may be a surrogate, or {@code
+   * to} when there is none. One cheap pass that lets nearly all English and code skip both
+   * questions.
    */
   static int firstUncertain(String text, int from, int to) {
     int at = from;
@@ -98,7 +105,9 @@ final class Nfc {
     return at;
   }
 
-  /** The text in form C; the same object when it certainly is. The text must have no lone surrogate. */
+  /**
+   * The text in form C; the same object when it certainly is. The text must have no lone surrogate.
+   */
   static String normalize(String text) {
     int at = firstUncertain(text, 0, text.length());
     while (at < text.length()) {

@@ -5,12 +5,16 @@ import java.util.List;
 import java.util.SplittableRandom;
 
 /**
- * Texts to compare two encoders on: ordinary ones in many scripts, and random ones made of what pre-tokenizer expressions
- * and normalizers treat specially. The same seed gives the same texts. Used by {@link DifferentialCheck} and by tests.
+ * Texts to compare two encoders on: ordinary ones in many scripts, and random ones made of what
+ * pre-tokenizer expressions and normalizers treat specially. The same seed gives the same texts.
+ * Used by {@link DifferentialCheck} and by tests.
  */
 final class ProbeTexts {
 
-  /** Written for this project: prose, code, markup, data, chat, in the scripts that users of large models write. */
+  /**
+   * Written for this project: prose, code, markup, data, chat, in the scripts that users of large
+   * models write.
+   */
   static final List<String> CORPUS =
       List.of(
           """
@@ -55,17 +59,141 @@ final class ProbeTexts {
           "tabs\t\tand   spaces    \n\n\n  \n \t\n\r\n\r\n\u00A0nbsp\u2003em\u3000wide\u2028line\u2029par\u0085nel\u200Bzero\uFEFFbom\u0000nul\u001Besc");
 
   private static final String[] FRAGMENTS = {
-    "'s", "'S", "'t", "'re", "'RE", "'ve", "'m", "'ll", "'lL", "'d", "'\u017F", "'", "''", "\"", "a", "B", "Zz", "xyz",
-    "Hello", "WORLD", "camelCase", "iPhone", "McD", "\u00DF", "\u01C5", "\u02B0", "\u00AA", "\u4E2D", "\u9FA5", "\u9FA6",
-    "\u3042", "\u30AB", "\u30FB", "\u30FC", "\u30A0", "\u3099", "\u3040", "\uAC00", "\u1100\u1161", "\u11A8", "\uFF76",
-    "0", "7", "12", "345", "6789", "\u0663", "\u0967", "\u00BD", "\u2167", "\u00B2", "\uFF11", " ", "  ", "    ", "\n",
-    "\n\n", "\r\n", "\r", "\t", " \n", "\n ", "\t ", "\u00A0", "\u3000", "\u2028", "\u0085", "\u000B", "\u1680", "!",
-    "?!", "...", "//", "/", "-", "_", "()", "{}", "[];", "<", ">", "<|", "|>", "</", "=", "==", "$", "\u20AC", "\u00A9",
-    "\u0300", "\u0301", "\u0345", "\u0334", "\u0327", "\u05B0", "\u064B", "\u093C", "\u0E38", "\u20DD", "\u0488",
-    "\u200D", "\u200B", "\uFEFF", "\u00AD", "\uFE0F", "\u0000", "\u0007", "\u007F", "\uE000", "\uFFFD", "\uFFFF",
-    "\uD83D\uDE42", "\uD83C\uDFFD", "\uD83C\uDDE9", "\uD835\uDC00", "\uD835\uDFCE", "\uD840\uDC00", "\uD801\uDC00",
-    "\uDB40\uDC67", "\uDBFF\uDFFF", "e\u0301", "\u00E9", "\u1E9B\u0323", "\u212B", "\u0958", "\uFB01", "\uFB06",
-    "\u1E97", "\u0130", "\u0131", "\u212A", "\u0897", "\u08CA", "\uD804\uDFC2", "\uD801\uDDD2\u0307"
+    "'s",
+    "'S",
+    "'t",
+    "'re",
+    "'RE",
+    "'ve",
+    "'m",
+    "'ll",
+    "'lL",
+    "'d",
+    "'\u017F",
+    "'",
+    "''",
+    "\"",
+    "a",
+    "B",
+    "Zz",
+    "xyz",
+    "Hello",
+    "WORLD",
+    "camelCase",
+    "iPhone",
+    "McD",
+    "\u00DF",
+    "\u01C5",
+    "\u02B0",
+    "\u00AA",
+    "\u4E2D",
+    "\u9FA5",
+    "\u9FA6",
+    "\u3042",
+    "\u30AB",
+    "\u30FB",
+    "\u30FC",
+    "\u30A0",
+    "\u3099",
+    "\u3040",
+    "\uAC00",
+    "\u1100\u1161",
+    "\u11A8",
+    "\uFF76",
+    "0",
+    "7",
+    "12",
+    "345",
+    "6789",
+    "\u0663",
+    "\u0967",
+    "\u00BD",
+    "\u2167",
+    "\u00B2",
+    "\uFF11",
+    " ",
+    "  ",
+    "    ",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r",
+    "\t",
+    " \n",
+    "\n ",
+    "\t ",
+    "\u00A0",
+    "\u3000",
+    "\u2028",
+    "\u0085",
+    "\u000B",
+    "\u1680",
+    "!",
+    "?!",
+    "...",
+    "//",
+    "/",
+    "-",
+    "_",
+    "()",
+    "{}",
+    "[];",
+    "<",
+    ">",
+    "<|",
+    "|>",
+    "</",
+    "=",
+    "==",
+    "$",
+    "\u20AC",
+    "\u00A9",
+    "\u0300",
+    "\u0301",
+    "\u0345",
+    "\u0334",
+    "\u0327",
+    "\u05B0",
+    "\u064B",
+    "\u093C",
+    "\u0E38",
+    "\u20DD",
+    "\u0488",
+    "\u200D",
+    "\u200B",
+    "\uFEFF",
+    "\u00AD",
+    "\uFE0F",
+    "\u0000",
+    "\u0007",
+    "\u007F",
+    "\uE000",
+    "\uFFFD",
+    "\uFFFF",
+    "\uD83D\uDE42",
+    "\uD83C\uDFFD",
+    "\uD83C\uDDE9",
+    "\uD835\uDC00",
+    "\uD835\uDFCE",
+    "\uD840\uDC00",
+    "\uD801\uDC00",
+    "\uDB40\uDC67",
+    "\uDBFF\uDFFF",
+    "e\u0301",
+    "\u00E9",
+    "\u1E9B\u0323",
+    "\u212B",
+    "\u0958",
+    "\uFB01",
+    "\uFB06",
+    "\u1E97",
+    "\u0130",
+    "\u0131",
+    "\u212A",
+    "\u0897",
+    "\u08CA",
+    "\uD804\uDFC2",
+    "\uD801\uDDD2\u0307"
   };
 
   private final SplittableRandom random;
@@ -129,7 +257,8 @@ final class ProbeTexts {
   private void appendSlice(StringBuilder text) {
     String source = CORPUS.get(random.nextInt(CORPUS.size()));
     int start = random.nextInt(source.length());
-    appendWellFormed(text, source, start, Math.min(source.length(), start + 1 + random.nextInt(24)));
+    appendWellFormed(
+        text, source, start, Math.min(source.length(), start + 1 + random.nextInt(24)));
   }
 
   private static void appendWellFormed(StringBuilder text, String source, int start, int end) {

@@ -7,8 +7,9 @@ final class WhiteSpaceRuns {
   private WhiteSpaceRuns() {}
 
   /**
-   * {@code \s*[\r\n]+|\s+(?!\S)|\s+} for a run of white space that is known: up to its last line break; else all of it
-   * at the end of the text; else all but its last character, which goes with the next word; else that one character.
+   * {@code \s*[\r\n]+|\s+(?!\S)|\s+} for a run of white space that is known: up to its last line
+   * break; else all of it at the end of the text; else all but its last character, which goes with
+   * the next word; else that one character.
    *
    * @param runEnd end of the run
    * @param lastStart start of the run's last character

@@ -16,24 +16,34 @@ final class WordBytes {
 
   private WordBytes() {}
 
-  /** Up to eight bytes, the first one lowest, zeros behind the last one. */
-  static long word(byte[] utf8, int start, int length) {
-    if (length >= Long.BYTES) {
-      return (long) LONG.get(utf8, start);
-    }
+  /** Eight bytes, the first one lowest. */
+  static long word(byte[] utf8, int start) {
+    return (long) LONG.get(utf8, start);
+  }
+
+  /**
+   * The last bytes of a word, 0 to 7 of them, the first one lowest, and their number in the highest
+   * byte.
+   */
+  static long lastWord(byte[] utf8, int start, int length) {
+    long number = (long) length << (Long.SIZE - Byte.SIZE);
     if (start + Long.BYTES <= utf8.length) {
-      return (long) LONG.get(utf8, start) & ((1L << (length * Byte.SIZE)) - 1);
+      return ((long) LONG.get(utf8, start) & ((1L << (length * Byte.SIZE)) - 1)) | number;
     }
-    long word = 0;
+    long word = number;
     for (int i = 0; i < length; i++) {
       word |= (utf8[start + i] & 0xFFL) << (i * Byte.SIZE);
     }
     return word;
   }
 
-  static long hash(long low, long high, int length) {
-    long mixed = (low ^ Long.rotateLeft(high * SPREAD, 29) ^ length) * SPREAD;
-    return (mixed ^ mixed >>> 32) * SPREAD;
+  static long mix(long word) {
+    long mixed = word * SPREAD;
+    return mixed ^ (mixed >>> 32);
+  }
+
+  static long mix(long low, long high) {
+    return mix(mix(low) ^ high);
   }
 
   /** For words of any length. */
@@ -41,10 +51,8 @@ final class WordBytes {
     long mixed = (long) end - start;
     int at = start;
     for (; at + Long.BYTES <= end; at += Long.BYTES) {
-      mixed = Long.rotateLeft(mixed ^ (long) LONG.get(utf8, at), 27) * SPREAD;
+      mixed = mix(mixed ^ word(utf8, at));
     }
-    mixed ^= word(utf8, at, end - at);
-    mixed *= SPREAD;
-    return (mixed ^ mixed >>> 32) * SPREAD;
+    return mix(mixed ^ lastWord(utf8, at, end - at));
   }
 }

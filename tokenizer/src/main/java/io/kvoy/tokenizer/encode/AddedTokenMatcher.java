@@ -3,16 +3,19 @@ package io.kvoy.tokenizer.encode;
 
 import io.kvoy.tokenizer.files.AddedToken;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.List;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
 /**
- * Finds added tokens in text the way {@code tokenizers} does: leftmost first, of several that start at the same place the
- * longest, never overlapping. Knows nothing of flags; the caller passes only tokens for which that is the whole rule.
+ * Finds added tokens in text the way {@code tokenizers} does: leftmost first, of several that start
+ * at the same place the longest, never overlapping. Knows nothing of flags; the caller passes only
+ * tokens for which that is the whole rule.
  *
- * <p>A trie in flat arrays. At most one walk per character of the text, each as long as the longest token, so a hostile
- * text costs no more than length times longest token. Immutable and thread-safe.
+ * <p>A trie in flat arrays. At most one walk per character of the text, each as long as the longest
+ * token, so a hostile text costs no more than length times longest token. Immutable and
+ * thread-safe.
  */
 public final class AddedTokenMatcher {
 
@@ -37,10 +40,16 @@ public final class AddedTokenMatcher {
 
   private final boolean startsBeyondAscii;
 
-  /** Set when all tokens start with this one character, which the JDK finds faster than any loop; else 0. */
+  /**
+   * Set when all tokens start with this one character, which the JDK finds faster than any loop;
+   * else 0.
+   */
   private final char onlyStart;
 
-  /** Matches these tokens; of two with the same content the first one counts. Empty contents match nothing. */
+  /**
+   * Matches these tokens; of two with the same content the first one counts. Empty contents match
+   * nothing.
+   */
   public AddedTokenMatcher(List<AddedToken> tokens) {
     var root = new Node();
     ids = new int[tokens.size()];
@@ -118,6 +127,35 @@ public final class AddedTokenMatcher {
     return ids[token(match)];
   }
 
+  /**
+   * Marks the tokens that stand inside another token of this matcher and end before that one does.
+   * Whether such a token matches depends on the text behind it.
+   */
+  BitSet insideOthers(List<AddedToken> tokens) {
+    var inside = new BitSet();
+    for (AddedToken token : tokens) {
+      String content = token.content();
+      for (int start = 0; start < content.length(); start++) {
+        markTokens(content, start, inside);
+      }
+    }
+    return inside;
+  }
+
+  private void markTokens(String content, int start, BitSet inside) {
+    int node = 0;
+    for (int at = start; at + 1 < content.length(); at++) {
+      int child = Arrays.binarySearch(labels[node], content.charAt(at));
+      if (child < 0) {
+        return;
+      }
+      node = targets[node][child];
+      if (tokenAt[node] >= 0) {
+        inside.set(tokenAt[node]);
+      }
+    }
+  }
+
   private boolean canStart(char c) {
     return c < 128 ? startsAscii[c] : startsBeyondAscii;
   }
@@ -161,7 +199,10 @@ public final class AddedTokenMatcher {
       return nodes;
     }
 
-    /** Writes this node as number {@code self}, its descendants behind it; returns the next free number. */
+    /**
+     * Writes this node as number {@code self}, its descendants behind it; returns the next free
+     * number.
+     */
     int flatten(int self, AddedTokenMatcher into) {
       into.tokenAt[self] = token;
       var nodeLabels = new char[children.size()];

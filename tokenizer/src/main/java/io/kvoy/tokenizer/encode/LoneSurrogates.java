@@ -2,14 +2,18 @@
 package io.kvoy.tokenizer.encode;
 
 /**
- * Finds UTF-16 surrogates without a partner. They cannot be written as UTF-8, so no worker can have read them, and one of
- * them makes the JNI string conversion of DJL garble every other character outside the BMP.
+ * Finds UTF-16 surrogates without a partner. They cannot be written as UTF-8, so no worker can have
+ * read them, and one of them makes the JNI string conversion of DJL garble every other character
+ * outside the BMP.
  */
 public final class LoneSurrogates {
 
   private LoneSurrogates() {}
 
-  /** Index of the first lone surrogate in {@code [from, to)}, or -1; what is outside does not count as a partner. */
+  /**
+   * Index of the first lone surrogate in {@code [from, to)}, or -1; what is outside does not count
+   * as a partner.
+   */
   public static int indexOf(String text, int from, int to) {
     for (int i = from; i < to; i++) {
       char c = text.charAt(i);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.tokenizer.files;
 
+import io.kvoy.inference.Json;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -17,6 +18,7 @@ public final class TokenizerFolder {
   private final Path path;
   private final String tokenizerJson;
   private final List<AddedToken> addedTokens;
+  private final Pipeline pipeline;
   private final SequencedMap<String, String> specialTokens;
   private final ChatTemplates chatTemplates;
   private final Optional<String> ownChatRenderer;
@@ -25,12 +27,14 @@ public final class TokenizerFolder {
       Path path,
       String tokenizerJson,
       List<AddedToken> addedTokens,
+      Pipeline pipeline,
       SequencedMap<String, String> specialTokens,
       ChatTemplates chatTemplates,
       Optional<String> ownChatRenderer) {
     this.path = path;
     this.tokenizerJson = tokenizerJson;
     this.addedTokens = List.copyOf(addedTokens);
+    this.pipeline = pipeline;
     this.specialTokens = Collections.unmodifiableSequencedMap(new LinkedHashMap<>(specialTokens));
     this.chatTemplates = chatTemplates;
     this.ownChatRenderer = ownChatRenderer;
@@ -50,6 +54,20 @@ public final class TokenizerFolder {
   public List<AddedToken> addedTokens() {
     return addedTokens;
   }
+
+  /** What {@code tokenizer.json} does before and after the model. */
+  public Pipeline pipeline() {
+    return pipeline;
+  }
+
+  /**
+   * The small parts of a {@code tokenizer.json}, as they stand there; JSON null when absent.
+   *
+   * @param normalizer changes each piece of text between added tokens
+   * @param preTokenizer cuts it into words
+   * @param postProcessor puts special tokens around the ids
+   */
+  public record Pipeline(Json normalizer, Json preTokenizer, Json postProcessor) {}
 
   /**
    * The variables that a template sees by name: {@code bos_token}, {@code eos_token}, {@code

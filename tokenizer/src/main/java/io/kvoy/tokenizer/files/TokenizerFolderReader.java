@@ -66,20 +66,28 @@ public final class TokenizerFolderReader {
     if (tokenizerJson == null) {
       throw new Refusal(Kind.ABSENT, folder, "no tokenizer.json in this folder", PROVIDE);
     }
-    List<AddedToken> addedTokens = readAddedTokens(tokenizerJson);
+    SequencedMap<String, Json> parts = readParts(tokenizerJson);
+    List<AddedToken> addedTokens = addedTokens(part(parts, "added_tokens"));
     Json.Obj config = readObject("tokenizer_config.json");
     Json.Obj modelConfig = readObject("config.json");
     return new TokenizerFolder(
         folder,
         tokenizerJson,
         addedTokens,
+        new TokenizerFolder.Pipeline(
+            part(parts, "normalizer"), part(parts, "pre_tokenizer"), part(parts, "post_processor")),
         specialTokens(config),
         chatTemplates(config),
         ownChatRenderer(modelConfig, addedTokens));
   }
 
-  private List<AddedToken> readAddedTokens(String tokenizerJson) throws Refusal {
-    var tokens = new ArrayList<AddedToken>();
+  private static Json part(Map<String, Json> parts, String name) {
+    return parts.getOrDefault(name, Json.Null.NULL);
+  }
+
+  /** Everything of the file but the model, which is by far the largest part. */
+  private SequencedMap<String, Json> readParts(String tokenizerJson) throws Refusal {
+    var parts = new LinkedHashMap<String, Json>();
     boolean sawModel = false;
     try (JsonParser parser = TokenizerJsonParser.open(tokenizerJson)) {
       if (parser.nextToken() != JsonToken.START_OBJECT) {
@@ -88,11 +96,11 @@ public final class TokenizerFolderReader {
       while (parser.nextToken() == JsonToken.PROPERTY_NAME) {
         String name = parser.currentName();
         parser.nextToken();
-        if (name.equals("added_tokens")) {
-          readAddedTokens(TokenizerJsonParser.readValue(parser), tokens);
-        } else {
-          sawModel |= name.equals("model");
+        if (name.equals("model")) {
+          sawModel = true;
           parser.skipChildren();
+        } else {
+          parts.put(name, TokenizerJsonParser.readValue(parser));
         }
       }
     } catch (JacksonException e) {
@@ -101,13 +109,17 @@ public final class TokenizerFolderReader {
     if (!sawModel) {
       throw malformed("tokenizer.json", "has no field \"model\"");
     }
-    return tokens;
+    return parts;
   }
 
-  private void readAddedTokens(Json value, List<AddedToken> tokens) throws Refusal {
+  private List<AddedToken> addedTokens(Json value) throws Refusal {
+    if (value instanceof Json.Null) {
+      return List.of();
+    }
     if (!(value instanceof Json.Arr(List<Json> items))) {
       throw malformed("tokenizer.json", "\"added_tokens\" is not an array");
     }
+    var tokens = new ArrayList<AddedToken>();
     for (Json item : items) {
       if (!(item instanceof Json.Obj token)
           || !(token.get("id") instanceof Json.Int(long id))
@@ -126,6 +138,7 @@ public final class TokenizerFolderReader {
               flag(token, "normalized"),
               flag(token, "special")));
     }
+    return tokens;
   }
 
   private static boolean flag(Json.Obj token, String name) {

@@ -9,7 +9,6 @@ import io.kvoy.tokenizer.encode.TextEncoder;
 import io.kvoy.tokenizer.files.AddedToken;
 import io.kvoy.tokenizer.files.TokenizerFolder;
 import java.util.Arrays;
-import java.util.List;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -51,7 +50,9 @@ class BpeTextEncoderTest {
     var out = new StringBuilder();
     text.chars()
         .forEach(
-            c -> out.append(c >= ' ' && c < 127 ? String.valueOf((char) c) : "\\u%04X".formatted(c)));
+            c ->
+                out.append(
+                    c >= ' ' && c < 127 ? String.valueOf((char) c) : "\\u%04X".formatted(c)));
     return out.toString();
   }
 
