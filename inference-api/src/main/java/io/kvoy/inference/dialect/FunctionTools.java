@@ -33,4 +33,25 @@ final class FunctionTools {
     tool.put("function", new Json.Obj(function));
     return new Json.Obj(tool);
   }
+
+  /**
+   * A tool that takes free text, shown to the model as a function of one string ({@code
+   * custom_tool_as_function_dict} in vLLM 0.32 {@code tool_parsers/utils.py}).
+   */
+  static Json.Obj ofFreeText(Json.Obj custom, Json.Str name) {
+    SequencedMap<String, Json> input = new LinkedHashMap<>();
+    input.put("type", new Json.Str("string"));
+    input.put("description", new Json.Str("The freeform text payload for this tool."));
+    SequencedMap<String, Json> properties = new LinkedHashMap<>();
+    properties.put("input", new Json.Obj(input));
+    SequencedMap<String, Json> parameters = new LinkedHashMap<>();
+    parameters.put("type", new Json.Str("object"));
+    parameters.put("properties", new Json.Obj(properties));
+    parameters.put("required", new Json.Arr(List.of(new Json.Str("input"))));
+    parameters.put("additionalProperties", new Json.Bool(false));
+    SequencedMap<String, Json> flat = new LinkedHashMap<>();
+    Json description = custom.get("description");
+    flat.put("description", description == null ? Json.Null.NULL : description);
+    return of(new Json.Obj(flat), name, new Json.Obj(parameters));
+  }
 }

@@ -54,7 +54,7 @@ final class MessagesDialect {
             envelope.objectOption(envelope.root(), "chat_template_kwargs"),
             null,
             null,
-            toolChoice(envelope, !tools.isEmpty()),
+            toolChoice(envelope, envelope.get("tools") != null),
             envelope.api());
     Prompt prompt = new Prompt.Chat(messages, tools, options);
     if (envelope.api() == ApiKind.COUNT_TOKENS) {
@@ -86,11 +86,22 @@ final class MessagesDialect {
     }
     StringBuilder joined = new StringBuilder();
     for (Json block : blocks) {
-      if (!(block instanceof Json.Obj object) || !"text".equals(typeOf(object))) {
-        envelope.doubt("unknown_block");
-      } else if (object.get("text") instanceof Json.Str(String text)
-          && !text.startsWith(BILLING_HEADER)) {
-        joined.append(envelope.text(text));
+      switch (block instanceof Json.Obj object ? typeOf(object) : "") {
+        case "text" -> {
+          if (((Json.Obj) block).get("text") instanceof Json.Str(String text)
+              && !text.startsWith(BILLING_HEADER)) {
+            joined.append(envelope.text(text));
+          }
+        }
+        // Legal in a system message and without effect on it.
+        case "image",
+            "thinking",
+            "redacted_thinking",
+            "tool_use",
+            "tool_result",
+            "tool_reference" -> {}
+        // Among others tool_addition and tool_removal, which change the tools.
+        default -> envelope.doubt("unknown_block");
       }
     }
     return joined.toString();

@@ -322,6 +322,17 @@ final class ResponsesDialect {
           }
         }
       }
+      case "custom" -> {
+        boolean grammar =
+            tool.get("format") instanceof Json.Obj format && "grammar".equals(text(format, "type"));
+        if (name == null || grammar) {
+          envelope.doubt("tool_shape");
+          return;
+        }
+        Json.Obj function = FunctionTools.ofFreeText(tool, new Json.Str(name));
+        envelope.textOf(function);
+        out.add(function);
+      }
       // Run by the worker itself, in several turns, or shown to the model in a form of the worker's
       // own.
       default -> envelope.doubt("hosted_tool");

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.inference.dialect;
+
+import com.code_intelligence.jazzer.junit.FuzzTest;
+import io.kvoy.inference.ApiKind;
+
+class MessagesFuzzTest {
+  @FuzzTest(maxDuration = "50s")
+  void anyBodyIsReadWithoutHarm(byte[] body) {
+    FuzzedBody.check(ApiKind.MESSAGES, body);
+  }
+}
