@@ -47,6 +47,7 @@ final class KvEventPublisher implements AutoCloseable {
   private record Sent(long seq, byte[] payload) {}
 
   private final EventOptions options;
+  private final int rank;
   private final KvEventEncoder encoder;
   private final Supplier<Double> unixSeconds;
   private final BlockingQueue<Batch> queue = new LinkedBlockingQueue<>();
@@ -61,8 +62,13 @@ final class KvEventPublisher implements AutoCloseable {
   private volatile boolean closed;
   private volatile long nextSeq;
 
-  KvEventPublisher(String name, EventOptions options, Supplier<Double> unixSeconds) {
+  /**
+   * @param options of this rank
+   * @param rank data parallel rank, told in each batch
+   */
+  KvEventPublisher(String name, EventOptions options, int rank, Supplier<Double> unixSeconds) {
     this.options = options;
+    this.rank = rank;
     this.encoder = new KvEventEncoder(options.format(), options.intHashes());
     this.unixSeconds = unixSeconds;
     thread = Thread.ofPlatform().daemon().name("sim-kv-events-" + name).unstarted(this::run);
@@ -172,7 +178,7 @@ final class KvEventPublisher implements AutoCloseable {
       }
       long seq = nextSeq;
       nextSeq = seq + 1;
-      byte[] payload = encoder.batch(batch.unixSeconds(), batch.events(), 0);
+      byte[] payload = encoder.batch(batch.unixSeconds(), batch.events(), rank);
       if (!takeOne(batchesToDrop)) {
         pub.sendMore(topic);
         pub.sendMore(bigEndian(seq));

@@ -110,6 +110,11 @@ final class SimProgram implements Callable<Integer> {
   @Option(names = "--jitter", description = "half-width of a random factor on step times")
   private double jitter = EngineOptions.DEFAULTS.jitter();
 
+  @Option(
+      names = "--data-parallel-size",
+      description = "engines behind the one port; rank r publishes on the ports plus r")
+  private int dataParallelSize = 1;
+
   @Option(names = "--hash-seed", description = "PYTHONHASHSEED of the worker")
   private String hashSeed = EngineOptions.DEFAULTS.hashSeed();
 
@@ -197,6 +202,7 @@ final class SimProgram implements Callable<Integer> {
                     format,
                     framing,
                     !byteHashes))
+            .dataParallelSize(dataParallelSize)
             .tokenizer(open(tokenizer))
             .build();
   }

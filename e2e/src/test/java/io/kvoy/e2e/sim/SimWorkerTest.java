@@ -497,6 +497,66 @@ class SimWorkerTest {
   }
 
   @Test
+  void KVE_07_everyDataParallelRankHasItsOwnCachePublisherAndGauges() throws IOException {
+    SimWorker worker = worker(fast().dataParallelSize(3));
+    ZMQ.Socket sub = context().createSocket(SocketType.SUB);
+    sub.setReceiveTimeOut(5000);
+    sub.subscribe("");
+    sub.connect(worker.eventEndpoint(2));
+    String body =
+        "{\"model\":\"m\",\"prompt\":%s,\"max_tokens\":1}".formatted(ids(1000, 40));
+    sub.setReceiveTimeOut(100);
+    byte[] topic = null;
+    for (int i = 0; i < 100 && topic == null; i++) {
+      RawHttp.post(
+          worker.port(),
+          "/v1/completions",
+          "{\"model\":\"m\",\"prompt\":%s,\"max_tokens\":1}".formatted(ids(5000 + 50 * i, 17)),
+          "x-data-parallel-rank: 2");
+      topic = sub.recv();
+    }
+    sub.recv();
+    Value batch = Recording.unpack(Objects.requireNonNull(sub.recv()));
+    assertThat(batch.asArrayValue().get(2).asIntegerValue().asInt()).isEqualTo(2);
+
+    RawHttp.post(worker.port(), "/v1/completions", body, "x-data-parallel-rank: 1");
+    assertThat(
+            RawHttp.post(worker.port(), "/v1/completions", body, "x-data-parallel-rank: 1").body())
+        .contains("\"cached_tokens\":32");
+    assertThat(
+            RawHttp.post(worker.port(), "/v1/completions", body, "x-data-parallel-rank: 0").body())
+        .contains("\"cached_tokens\":0");
+    assertThat(
+            RawHttp.post(worker.port(), "/v1/completions", body, "x-data-parallel-rank: 3")
+                .statusLine())
+        .contains("400");
+    assertThat(
+            RawHttp.post(worker.port(), "/v1/completions", body, "x-data-parallel-rank: one")
+                .statusLine())
+        .contains("200");
+    String page = RawHttp.get(worker.port(), "/metrics").body();
+    assertThat(page)
+        .containsOnlyOnce("# TYPE vllm:num_requests_running gauge")
+        .contains("vllm:num_requests_running{engine=\"0\",model_name=\"m\"}")
+        .contains("vllm:num_requests_running{engine=\"2\",model_name=\"m\"}");
+    assertThat(RawHttp.get(worker.port(), "/kv_event_sources").body())
+        .contains("\"0\":{")
+        .contains("\"2\":{");
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "tcp://*:5557,3,tcp://*:5560",
+    "tcp://[::ffff:127.0.0.1]:5557,0,tcp://[::ffff:127.0.0.1]:5557",
+    "tcp://*:0,2,tcp://*:0"
+  })
+  void ranksPublishOnThePortPlusTheirNumber(String endpoint, int rank, String expected) {
+    EventOptions options = EventOptions.OFF.withEndpoints(endpoint, endpoint).forRank(rank);
+    assertThat(options.endpoint()).isEqualTo(expected);
+    assertThat(options.replayEndpoint()).isEqualTo(expected);
+  }
+
+  @Test
   void theTimeScaleShortensTheWaitAndNotTheReportedTimes() throws IOException {
     // 200 prompt tokens at 100 per second: two machine seconds.
     SimWorker worker = worker(fast().timeScale(40).engine(FAST.withSpeed(100, 2000, 0, 0)));
