@@ -90,11 +90,7 @@ final class EngineMetrics {
    * @param unixSeconds wall clock for the series that carry a time
    */
   EngineMetrics(
-      String model,
-      int rank,
-      EngineOptions options,
-      int maxLoras,
-      Supplier<Double> unixSeconds) {
+      String model, int rank, EngineOptions options, int maxLoras, Supplier<Double> unixSeconds) {
     this.model = model;
     this.rank = rank;
     this.options = options;
@@ -208,7 +204,8 @@ final class EngineMetrics {
   /** The engine's part of {@code GET /metrics}. */
   synchronized String page() {
     PrometheusPage page =
-        new PrometheusPage("engine=\"" + rank + "\"", "model_name=\"" + model + "\"", createdUnixSeconds);
+        new PrometheusPage(
+            "engine=\"" + rank + "\"", "model_name=\"" + model + "\"", createdUnixSeconds);
     page.counter("vllm:estimated_flops_per_gpu", "Floating point work, not simulated.", 0);
     page.counter("vllm:estimated_read_bytes_per_gpu", "Memory reads, not simulated.", 0);
     page.counter("vllm:estimated_write_bytes_per_gpu", "Memory writes, not simulated.", 0);

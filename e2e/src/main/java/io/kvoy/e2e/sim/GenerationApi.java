@@ -160,18 +160,18 @@ final class GenerationApi {
           }
           engineIds.add(engineId);
           loop.submit(
-                  new EngineRequest(
-                      engineId,
-                      prompt,
-                      request.lora(),
-                      request.cacheSalt(),
-                      request.sessionId(),
-                      request.fullReport(),
-                      request.maxTokens(),
-                      request.minTokens(),
-                      request.ignoreEos(),
-                      i,
-                      outputs::add));
+              new EngineRequest(
+                  engineId,
+                  prompt,
+                  request.lora(),
+                  request.cacheSalt(),
+                  request.sessionId(),
+                  request.fullReport(),
+                  request.maxTokens(),
+                  request.minTokens(),
+                  request.ignoreEos(),
+                  i,
+                  outputs::add));
         }
       }
     }
@@ -189,7 +189,10 @@ final class GenerationApi {
     record Refused(ApiError error) implements RankChoice {}
   }
 
-  /** {@code X-data-parallel-rank}: a number out of range is an error, anything else than a number is ignored. */
+  /**
+   * {@code X-data-parallel-rank}: a number out of range is an error, anything else than a number is
+   * ignored.
+   */
   private static RankChoice rank(@Nullable String header, WorkerLife life) {
     if (header == null || !header.matches("-?[0-9]{1,9}")) {
       return new RankChoice.Chosen(life.leastLoaded());

@@ -28,7 +28,10 @@ final class PrometheusPage {
     this.createdUnixSeconds = createdUnixSeconds;
   }
 
-  /** Several engines' pages as one: each family once, with the samples of all engines, equal ones once. */
+  /**
+   * Several engines' pages as one: each family once, with the samples of all engines, equal ones
+   * once.
+   */
   static String merged(List<String> pages) {
     if (pages.size() == 1) {
       return pages.getFirst();

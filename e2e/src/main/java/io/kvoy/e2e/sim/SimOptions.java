@@ -23,7 +23,8 @@ import org.jspecify.annotations.Nullable;
  *     s)
  * @param promptTokensDetails {@code --enable-prompt-tokens-details}: cached tokens in the usage
  * @param requestIdHeaders {@code --enable-request-id-headers}
- * @param dataParallelSize engines behind the one HTTP port; rank r publishes on the event and replay ports plus r
+ * @param dataParallelSize engines behind the one HTTP port; rank r publishes on the event and
+ *     replay ports plus r
  * @param tokenizer the tokenizer; null for {@link WordTokenizer}
  */
 public record SimOptions(

@@ -169,42 +169,36 @@ final class SimProgram implements Callable<Integer> {
 
   private SimOptions options() {
     return SimOptions.builder(model)
-            .loras(loras.toArray(String[]::new))
-            .host(host)
-            .port(port)
-            .controlPort(controlPort)
-            .seed(seed)
-            .timeScale(timeScale)
-            .apiOverheadMillis(apiOverheadMillis)
-            .meanAnswerTokens(meanAnswerTokens)
-            .keepAliveMillis(keepAliveMillis)
-            .promptTokensDetails(!noPromptTokensDetails)
-            .requestIdHeaders(!noRequestIdHeaders)
-            .engine(
-                new EngineOptions(
-                    blocks,
-                    blockSize,
-                    maxModelLen,
-                    maxNumSeqs,
-                    maxBatchedTokens,
-                    prefillTps,
-                    decodeTps,
-                    decodeSlowdown,
-                    stepOverheadMillis,
-                    jitter,
-                    hashSeed))
-            .events(
-                new EventOptions(
-                    eventsEndpoint,
-                    replayEndpoint,
-                    topic,
-                    bufferSteps,
-                    format,
-                    framing,
-                    !byteHashes))
-            .dataParallelSize(dataParallelSize)
-            .tokenizer(open(tokenizer))
-            .build();
+        .loras(loras.toArray(String[]::new))
+        .host(host)
+        .port(port)
+        .controlPort(controlPort)
+        .seed(seed)
+        .timeScale(timeScale)
+        .apiOverheadMillis(apiOverheadMillis)
+        .meanAnswerTokens(meanAnswerTokens)
+        .keepAliveMillis(keepAliveMillis)
+        .promptTokensDetails(!noPromptTokensDetails)
+        .requestIdHeaders(!noRequestIdHeaders)
+        .engine(
+            new EngineOptions(
+                blocks,
+                blockSize,
+                maxModelLen,
+                maxNumSeqs,
+                maxBatchedTokens,
+                prefillTps,
+                decodeTps,
+                decodeSlowdown,
+                stepOverheadMillis,
+                jitter,
+                hashSeed))
+        .events(
+            new EventOptions(
+                eventsEndpoint, replayEndpoint, topic, bufferSteps, format, framing, !byteHashes))
+        .dataParallelSize(dataParallelSize)
+        .tokenizer(open(tokenizer))
+        .build();
   }
 
   /**

@@ -63,9 +63,7 @@ public final class SimWorker implements AutoCloseable {
   private SimWorker(SimOptions options) throws IOException {
     this.options = options;
     events =
-        IntStream.range(0, options.dataParallelSize())
-            .mapToObj(options.events()::forRank)
-            .toList();
+        IntStream.range(0, options.dataParallelSize()).mapToObj(options.events()::forRank).toList();
     tokenizer = Objects.requireNonNullElseGet(options.tokenizer(), WordTokenizer::new);
     words = new WordModel(tokenizer, options.seed(), options.meanAnswerTokens());
     loras = WorkerLife.loras(options);
@@ -164,7 +162,8 @@ public final class SimWorker implements AutoCloseable {
   }
 
   /**
-   * The next event batches of each rank do not reach subscribers, though their sequence numbers are used up.
+   * The next event batches of each rank do not reach subscribers, though their sequence numbers are
+   * used up.
    *
    * @param fromReplayToo whether a replay cannot bring them back either
    */
@@ -394,12 +393,7 @@ public final class SimWorker implements AutoCloseable {
       default -> {
         if (!new ControlApi(this, true).handle(exchange)) {
           Replies.json(
-              exchange,
-              now.options(),
-              life,
-              404,
-              List.of(),
-              JsonText.obj("detail", "Not Found"));
+              exchange, now.options(), life, 404, List.of(), JsonText.obj("detail", "Not Found"));
         }
       }
     }

@@ -11,11 +11,15 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One life of a worker, from its start to its end: empty caches, counters at zero and event sequence numbers from 0. It
- * has one engine per data parallel rank, usually one. What a restart keeps belongs to {@link SimWorker}. Thread-safe.
+ * One life of a worker, from its start to its end: empty caches, counters at zero and event
+ * sequence numbers from 0. It has one engine per data parallel rank, usually one. What a restart
+ * keeps belongs to {@link SimWorker}. Thread-safe.
  */
 final class WorkerLife implements AutoCloseable {
-  /** Weight of a waiting request against a running one when a rank is chosen ({@code DPLBAsyncMPClient}). */
+  /**
+   * Weight of a waiting request against a running one when a rank is chosen ({@code
+   * DPLBAsyncMPClient}).
+   */
   private static final int WAITING_WEIGHT = 4;
 
   /** One engine with its cache, counters and event publisher. */
