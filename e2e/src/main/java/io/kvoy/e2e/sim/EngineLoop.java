@@ -93,6 +93,9 @@ final class EngineLoop implements AutoCloseable {
   @Override
   public void close() {
     closed = true;
+    if (thread.getState() == Thread.State.NEW) {
+      return;
+    }
     LockSupport.unpark(thread);
     try {
       thread.join();

@@ -45,6 +45,7 @@ final class EngineMetrics {
       long decodeNanos) {}
 
   private final String model;
+  private final int rank;
   private final EngineOptions options;
   private final int maxLoras;
   private final Supplier<Double> unixSeconds;
@@ -84,11 +85,14 @@ final class EngineMetrics {
   private final SequencedMap<String, Double> loraSeries = new LinkedHashMap<>();
 
   /**
+   * @param rank data parallel rank, the {@code engine} label
    * @param maxLoras adapters served, 0 for none
    * @param unixSeconds wall clock for the series that carry a time
    */
-  EngineMetrics(String model, EngineOptions options, int maxLoras, Supplier<Double> unixSeconds) {
+  EngineMetrics(
+      String model, int rank, EngineOptions options, int maxLoras, Supplier<Double> unixSeconds) {
     this.model = model;
+    this.rank = rank;
     this.options = options;
     this.maxLoras = maxLoras;
     this.unixSeconds = unixSeconds;
@@ -200,7 +204,8 @@ final class EngineMetrics {
   /** The engine's part of {@code GET /metrics}. */
   synchronized String page() {
     PrometheusPage page =
-        new PrometheusPage("engine=\"0\"", "model_name=\"" + model + "\"", createdUnixSeconds);
+        new PrometheusPage(
+            "engine=\"" + rank + "\"", "model_name=\"" + model + "\"", createdUnixSeconds);
     page.counter("vllm:estimated_flops_per_gpu", "Floating point work, not simulated.", 0);
     page.counter("vllm:estimated_read_bytes_per_gpu", "Memory reads, not simulated.", 0);
     page.counter("vllm:estimated_write_bytes_per_gpu", "Memory writes, not simulated.", 0);
@@ -284,8 +289,8 @@ final class EngineMetrics {
 
   private String cacheConfigLabels() {
     int blocks = options.usableBlocks() + 1;
-    return "block_size=\"%d\",cache_dtype=\"auto\",enable_prefix_caching=\"True\",engine=\"0\","
-            .formatted(options.blockSize())
+    return "block_size=\"%d\",cache_dtype=\"auto\",enable_prefix_caching=\"True\",engine=\"%d\","
+            .formatted(options.blockSize(), rank)
         + "gpu_memory_utilization=\"0.92\",hash_block_size=\"None\",kv_cache_size_tokens=\"%d\","
             .formatted(blocks * options.blockSize())
         + "num_cpu_blocks=\"None\",num_gpu_blocks=\"%d\",num_gpu_blocks_override=\"%d\","

@@ -65,6 +65,20 @@ public record EventOptions(
     return plainIpv4(endpoint).replace("tcp://*:", "tcp://127.0.0.1:");
   }
 
+  /** These options for one data parallel rank: both ports plus the rank, but 0 stays 0. */
+  EventOptions forRank(int rank) {
+    return withEndpoints(offset(endpoint, rank), offset(replayEndpoint, rank));
+  }
+
+  private static String offset(String endpoint, int rank) {
+    int colon = endpoint.lastIndexOf(':');
+    if (rank == 0 || colon < 0 || !endpoint.startsWith("tcp://") || endpoint.endsWith(":0")) {
+      return endpoint;
+    }
+    int port = Integer.parseInt(endpoint.substring(colon + 1));
+    return endpoint.substring(0, colon + 1) + (port + rank);
+  }
+
   /** Whether vLLM would bind this PUB address ({@code ZmqEventPublisher._is_bind_endpoint}). */
   static boolean binds(String endpoint) {
     return endpoint.contains("*")

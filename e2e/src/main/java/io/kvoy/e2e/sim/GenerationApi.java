@@ -124,6 +124,15 @@ final class GenerationApi {
       FaultPlan.@Nullable Fault fault)
       throws IOException, InterruptedException {
     life.clock().sleep(options.apiOverheadMillis());
+    EngineLoop loop;
+    String rankHeader = exchange.request().header("x-data-parallel-rank");
+    switch (rank(rankHeader, life)) {
+      case RankChoice.Chosen(WorkerLife.Rank rank) -> loop = rank.loop();
+      case RankChoice.Refused(ApiError error) -> {
+        Replies.error(exchange, options, life, api, error);
+        return;
+      }
+    }
     String given = exchange.request().header("x-request-id");
     String id = given == null ? life.nextId() : given;
     AnswerWriter writer = writer(api, request, id);
@@ -135,7 +144,7 @@ final class GenerationApi {
         () -> {
           outputs.add(new EngineOutput.Gone(""));
           synchronized (engineIds) {
-            engineIds.forEach(life.loop()::abort);
+            engineIds.forEach(loop::abort);
           }
         });
     for (int[] prompt : request.prompts()) {
@@ -150,20 +159,19 @@ final class GenerationApi {
             return;
           }
           engineIds.add(engineId);
-          life.loop()
-              .submit(
-                  new EngineRequest(
-                      engineId,
-                      prompt,
-                      request.lora(),
-                      request.cacheSalt(),
-                      request.sessionId(),
-                      request.fullReport(),
-                      request.maxTokens(),
-                      request.minTokens(),
-                      request.ignoreEos(),
-                      i,
-                      outputs::add));
+          loop.submit(
+              new EngineRequest(
+                  engineId,
+                  prompt,
+                  request.lora(),
+                  request.cacheSalt(),
+                  request.sessionId(),
+                  request.fullReport(),
+                  request.maxTokens(),
+                  request.minTokens(),
+                  request.ignoreEos(),
+                  i,
+                  outputs::add));
         }
       }
     }
@@ -172,6 +180,30 @@ final class GenerationApi {
     } else {
       whole(exchange, life, writer, outputs, answers, inOrder);
     }
+  }
+
+  /** Where a request is computed. */
+  private sealed interface RankChoice {
+    record Chosen(WorkerLife.Rank rank) implements RankChoice {}
+
+    record Refused(ApiError error) implements RankChoice {}
+  }
+
+  /**
+   * {@code X-data-parallel-rank}: a number out of range is an error, anything else than a number is
+   * ignored.
+   */
+  private static RankChoice rank(@Nullable String header, WorkerLife life) {
+    if (header == null || !header.matches("-?[0-9]{1,9}")) {
+      return new RankChoice.Chosen(life.leastLoaded());
+    }
+    int rank = Integer.parseInt(header);
+    int size = life.ranks().size();
+    return rank >= 0 && rank < size
+        ? new RankChoice.Chosen(life.ranks().get(rank))
+        : new RankChoice.Refused(
+            ApiError.badRequest(
+                "data_parallel_rank %d is out of range [0, %d).".formatted(rank, size), null));
   }
 
   private void stream(

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.e2e.sim;
 
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.SequencedMap;
+import java.util.SequencedSet;
+
 /**
  * Writes the Prometheus text format the way Python's client library does: every number a float, a
  * {@code _created} gauge after each counter and histogram, labels in alphabetical order. Used
@@ -20,6 +26,29 @@ final class PrometheusPage {
     this.engine = engine;
     this.model = model;
     this.createdUnixSeconds = createdUnixSeconds;
+  }
+
+  /**
+   * Several engines' pages as one: each family once, with the samples of all engines, equal ones
+   * once.
+   */
+  static String merged(List<String> pages) {
+    if (pages.size() == 1) {
+      return pages.getFirst();
+    }
+    SequencedMap<String, SequencedSet<String>> families = new LinkedHashMap<>();
+    for (String page : pages) {
+      String family = "";
+      for (String line : page.lines().toList()) {
+        if (line.startsWith("# HELP ")) {
+          family = line;
+        }
+        families.computeIfAbsent(family, _ -> new LinkedHashSet<>()).add(line);
+      }
+    }
+    StringBuilder merged = new StringBuilder();
+    families.values().forEach(lines -> lines.forEach(line -> merged.append(line).append('\n')));
+    return merged.toString();
   }
 
   String text() {

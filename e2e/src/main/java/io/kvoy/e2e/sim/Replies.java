@@ -79,8 +79,8 @@ final class Replies {
     if (format == null) {
       return null;
     }
-    double waiting = life.metrics().waiting();
-    double usage = life.metrics().usage();
+    double waiting = life.waiting();
+    double usage = life.usage();
     return switch (format.toLowerCase(java.util.Locale.ROOT)) {
       case "text" ->
           new HttpExchange.Header(

@@ -7,8 +7,10 @@ import io.kvoy.tokenizer.Tokenization;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.SequencedMap;
 
 /** The endpoints of a vLLM server that generate nothing. Called on request threads. */
 final class ServerPages {
@@ -100,42 +102,47 @@ final class ServerPages {
         List.of(),
         "text/plain; version=1.0.0; charset=utf-8",
         Replies.commonHeaders(exchange, options, life),
-        life.metrics().page().getBytes(StandardCharsets.UTF_8));
+        PrometheusPage.merged(life.ranks().stream().map(rank -> rank.metrics().page()).toList())
+            .getBytes(StandardCharsets.UTF_8));
   }
 
   void eventSources(HttpExchange exchange, WorkerLife life) throws IOException {
-    KvEventPublisher publisher = life.publisher();
-    if (publisher == null) {
-      ok(exchange, life, JsonText.obj());
-      return;
+    SequencedMap<String, Json> sources = new LinkedHashMap<>();
+    for (WorkerLife.Rank rank : life.ranks()) {
+      KvEventPublisher publisher = rank.publisher();
+      if (publisher != null) {
+        sources.put(Integer.toString(sources.size()), source(publisher));
+      }
     }
-    EventOptions events = options.events();
-    ok(
-        exchange,
-        life,
-        JsonText.obj(
-            "0",
-            JsonText.obj(
-                "enable_kv_cache_events",
-                true,
-                "publisher",
-                "zmq",
-                "endpoint",
-                publisher.endpoint(),
-                "replay_endpoint",
-                publisher.replayEndpoint().isEmpty() ? null : publisher.replayEndpoint(),
-                "buffer_steps",
-                events.bufferSteps(),
-                "hwm",
-                100_000,
-                "max_queue_size",
-                100_000,
-                "topic",
-                events.topic())));
+    ok(exchange, life, new Json.Obj(sources));
+  }
+
+  private Json source(KvEventPublisher publisher) {
+    return JsonText.obj(
+        "enable_kv_cache_events",
+        true,
+        "publisher",
+        "zmq",
+        "endpoint",
+        publisher.endpoint(),
+        "replay_endpoint",
+        publisher.replayEndpoint().isEmpty() ? null : publisher.replayEndpoint(),
+        "buffer_steps",
+        options.events().bufferSteps(),
+        "hwm",
+        100_000,
+        "max_queue_size",
+        100_000,
+        "topic",
+        options.events().topic());
   }
 
   void resetPrefixCache(HttpExchange exchange, WorkerLife life) throws IOException {
-    ok(exchange, life, JsonText.obj("success", life.loop().resetPrefixCache()));
+    boolean all = true;
+    for (WorkerLife.Rank rank : life.ranks()) {
+      all &= rank.loop().resetPrefixCache();
+    }
+    ok(exchange, life, JsonText.obj("success", all));
   }
 
   void tokenize(HttpExchange exchange, WorkerLife life) throws IOException {

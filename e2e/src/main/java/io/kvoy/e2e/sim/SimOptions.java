@@ -23,6 +23,8 @@ import org.jspecify.annotations.Nullable;
  *     s)
  * @param promptTokensDetails {@code --enable-prompt-tokens-details}: cached tokens in the usage
  * @param requestIdHeaders {@code --enable-request-id-headers}
+ * @param dataParallelSize engines behind the one HTTP port; rank r publishes on the event and
+ *     replay ports plus r
  * @param tokenizer the tokenizer; null for {@link WordTokenizer}
  */
 public record SimOptions(
@@ -40,6 +42,7 @@ public record SimOptions(
     boolean requestIdHeaders,
     EngineOptions engine,
     EventOptions events,
+    int dataParallelSize,
     @Nullable SimTokenizer tokenizer) {
 
   public SimOptions {
@@ -57,6 +60,9 @@ public record SimOptions(
           "timeScale must be > 0, apiOverheadMillis and meanAnswerTokens >= 0: %s %s %d"
               .formatted(timeScale, apiOverheadMillis, meanAnswerTokens));
     }
+    if (dataParallelSize < 1 || dataParallelSize > 64) {
+      throw new IllegalArgumentException("dataParallelSize must be 1..64: " + dataParallelSize);
+    }
     if (keepAliveMillis < 1) {
       throw new IllegalArgumentException("keepAliveMillis must be positive: " + keepAliveMillis);
     }
@@ -69,10 +75,6 @@ public record SimOptions(
 
   SimOptions withPort(int newPort) {
     return toBuilder().port(newPort).build();
-  }
-
-  SimOptions withEvents(EventOptions newEvents) {
-    return toBuilder().events(newEvents).build();
   }
 
   private Builder toBuilder() {
@@ -90,6 +92,7 @@ public record SimOptions(
         .requestIdHeaders(requestIdHeaders)
         .engine(engine)
         .events(events)
+        .dataParallelSize(dataParallelSize)
         .tokenizer(tokenizer);
   }
 
@@ -114,6 +117,7 @@ public record SimOptions(
     private boolean requestIdHeaders = true;
     private EngineOptions engine = EngineOptions.DEFAULTS;
     private EventOptions events = EventOptions.LOOPBACK;
+    private int dataParallelSize = 1;
     private @Nullable SimTokenizer tokenizer;
 
     private Builder(String model) {
@@ -185,6 +189,11 @@ public record SimOptions(
       return this;
     }
 
+    public Builder dataParallelSize(int value) {
+      dataParallelSize = value;
+      return this;
+    }
+
     public Builder tokenizer(@Nullable SimTokenizer value) {
       tokenizer = value;
       return this;
@@ -206,6 +215,7 @@ public record SimOptions(
           requestIdHeaders,
           engine,
           events,
+          dataParallelSize,
           tokenizer);
     }
   }

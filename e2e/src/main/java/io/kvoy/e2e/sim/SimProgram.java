@@ -110,6 +110,11 @@ final class SimProgram implements Callable<Integer> {
   @Option(names = "--jitter", description = "half-width of a random factor on step times")
   private double jitter = EngineOptions.DEFAULTS.jitter();
 
+  @Option(
+      names = "--data-parallel-size",
+      description = "engines behind the one port; rank r publishes on the ports plus r")
+  private int dataParallelSize = 1;
+
   @Option(names = "--hash-seed", description = "PYTHONHASHSEED of the worker")
   private String hashSeed = EngineOptions.DEFAULTS.hashSeed();
 
@@ -164,41 +169,36 @@ final class SimProgram implements Callable<Integer> {
 
   private SimOptions options() {
     return SimOptions.builder(model)
-            .loras(loras.toArray(String[]::new))
-            .host(host)
-            .port(port)
-            .controlPort(controlPort)
-            .seed(seed)
-            .timeScale(timeScale)
-            .apiOverheadMillis(apiOverheadMillis)
-            .meanAnswerTokens(meanAnswerTokens)
-            .keepAliveMillis(keepAliveMillis)
-            .promptTokensDetails(!noPromptTokensDetails)
-            .requestIdHeaders(!noRequestIdHeaders)
-            .engine(
-                new EngineOptions(
-                    blocks,
-                    blockSize,
-                    maxModelLen,
-                    maxNumSeqs,
-                    maxBatchedTokens,
-                    prefillTps,
-                    decodeTps,
-                    decodeSlowdown,
-                    stepOverheadMillis,
-                    jitter,
-                    hashSeed))
-            .events(
-                new EventOptions(
-                    eventsEndpoint,
-                    replayEndpoint,
-                    topic,
-                    bufferSteps,
-                    format,
-                    framing,
-                    !byteHashes))
-            .tokenizer(open(tokenizer))
-            .build();
+        .loras(loras.toArray(String[]::new))
+        .host(host)
+        .port(port)
+        .controlPort(controlPort)
+        .seed(seed)
+        .timeScale(timeScale)
+        .apiOverheadMillis(apiOverheadMillis)
+        .meanAnswerTokens(meanAnswerTokens)
+        .keepAliveMillis(keepAliveMillis)
+        .promptTokensDetails(!noPromptTokensDetails)
+        .requestIdHeaders(!noRequestIdHeaders)
+        .engine(
+            new EngineOptions(
+                blocks,
+                blockSize,
+                maxModelLen,
+                maxNumSeqs,
+                maxBatchedTokens,
+                prefillTps,
+                decodeTps,
+                decodeSlowdown,
+                stepOverheadMillis,
+                jitter,
+                hashSeed))
+        .events(
+            new EventOptions(
+                eventsEndpoint, replayEndpoint, topic, bufferSteps, format, framing, !byteHashes))
+        .dataParallelSize(dataParallelSize)
+        .tokenizer(open(tokenizer))
+        .build();
   }
 
   /**

@@ -6,8 +6,11 @@ import io.kvoy.inference.ApiKind;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine;
 
@@ -40,6 +43,10 @@ public final class SimWorker implements AutoCloseable {
   @GuardedBy("lifecycle")
   private SimOptions options;
 
+  // One per data parallel rank.
+  @GuardedBy("lifecycle")
+  private List<EventOptions> events;
+
   @GuardedBy("lifecycle")
   private long lives;
 
@@ -55,6 +62,8 @@ public final class SimWorker implements AutoCloseable {
 
   private SimWorker(SimOptions options) throws IOException {
     this.options = options;
+    events =
+        IntStream.range(0, options.dataParallelSize()).mapToObj(options.events()::forRank).toList();
     tokenizer = Objects.requireNonNullElseGet(options.tokenizer(), WordTokenizer::new);
     words = new WordModel(tokenizer, options.seed(), options.meanAnswerTokens());
     loras = WorkerLife.loras(options);
@@ -107,15 +116,25 @@ public final class SimWorker implements AutoCloseable {
 
   /** Address for a SUB socket on this machine, empty without events. */
   public String eventEndpoint() {
+    return eventEndpoint(0);
+  }
+
+  /** As {@link #eventEndpoint()}, of one data parallel rank. */
+  public String eventEndpoint(int rank) {
     synchronized (lifecycle) {
-      return EventOptions.connectable(options.events().endpoint());
+      return EventOptions.connectable(events.get(rank).endpoint());
     }
   }
 
   /** Address for a DEALER socket on this machine, empty without replay. */
   public String replayEndpoint() {
+    return replayEndpoint(0);
+  }
+
+  /** As {@link #replayEndpoint()}, of one data parallel rank. */
+  public String replayEndpoint(int rank) {
     synchronized (lifecycle) {
-      return EventOptions.connectable(options.events().replayEndpoint());
+      return EventOptions.connectable(events.get(rank).replayEndpoint());
     }
   }
 
@@ -130,29 +149,32 @@ public final class SimWorker implements AutoCloseable {
 
   /** The engine stops between two instants; requests hang. */
   public void pause() {
-    life().loop().pause();
+    life().ranks().forEach(rank -> rank.loop().pause());
   }
 
   public void resume() {
-    life().loop().resume();
+    life().ranks().forEach(rank -> rank.loop().resume());
   }
 
   /** Every engine step takes this many times as long, until told otherwise or restarted. */
   public void slowdown(double factor) {
-    life().loop().slowdown(factor);
+    life().ranks().forEach(rank -> rank.loop().slowdown(factor));
   }
 
   /**
-   * The next event batches do not reach subscribers, though their sequence numbers are used up.
+   * The next event batches of each rank do not reach subscribers, though their sequence numbers are
+   * used up.
    *
    * @param fromReplayToo whether a replay cannot bring them back either
    */
   public void dropEventBatches(int count, boolean fromReplayToo) {
-    KvEventPublisher publisher = life().publisher();
-    if (publisher == null) {
-      throw new IllegalStateException("this worker publishes no events");
+    for (WorkerLife.Rank rank : life().ranks()) {
+      KvEventPublisher publisher = rank.publisher();
+      if (publisher == null) {
+        throw new IllegalStateException("this worker publishes no events");
+      }
+      publisher.drop(count, fromReplayToo);
     }
-    publisher.drop(count, fromReplayToo);
   }
 
   /** Ends this life like a killed process: listeners closed, connections reset, nothing said. */
@@ -189,7 +211,8 @@ public final class SimWorker implements AutoCloseable {
   @GuardedBy("lifecycle")
   private void begin(long number) throws IOException {
     SimOptions wanted = options;
-    WorkerLife life = rebinding(() -> new WorkerLife(wanted, words, number));
+    List<EventOptions> wantedEvents = events;
+    WorkerLife life = rebinding(() -> new WorkerLife(wanted, wantedEvents, words, number));
     HttpServer listener;
     try {
       listener =
@@ -207,10 +230,13 @@ public final class SimWorker implements AutoCloseable {
     }
     // Ports picked by the first life are kept by the next ones.
     SimOptions bound = wanted.withPort(listener.port());
-    KvEventPublisher publisher = life.publisher();
-    if (publisher != null) {
-      bound = bound.withEvents(wanted.events().resolved(publisher));
+    List<EventOptions> boundEvents = new ArrayList<>();
+    for (int rank = 0; rank < wantedEvents.size(); rank++) {
+      KvEventPublisher publisher = life.ranks().get(rank).publisher();
+      EventOptions before = wantedEvents.get(rank);
+      boundEvents.add(publisher == null ? before : before.resolved(publisher));
     }
+    events = List.copyOf(boundEvents);
     options = bound;
     http = listener;
     running =
@@ -236,28 +262,29 @@ public final class SimWorker implements AutoCloseable {
     if (now == null) {
       return new Status(false, false, 0, 0, 0, 0, 0, 1, faults.planned());
     }
-    EngineMetrics metrics = now.life().metrics();
-    KvEventPublisher publisher = now.life().publisher();
+    WorkerLife life = now.life();
+    EngineLoop first = life.ranks().getFirst().loop();
+    KvEventPublisher publisher = life.ranks().getFirst().publisher();
     int connections;
     synchronized (lifecycle) {
       connections = http == null ? 0 : http.openConnections();
     }
     return new Status(
         true,
-        now.life().loop().paused(),
-        metrics.running(),
-        metrics.waiting(),
-        metrics.usage(),
+        first.paused(),
+        life.running(),
+        life.waiting(),
+        life.usage(),
         publisher == null ? 0 : publisher.nextSeq(),
         connections,
-        now.life().loop().slowdown(),
+        first.slowdown(),
         faults.planned());
   }
 
   /**
    * What a worker is doing.
    *
-   * @param nextEventSeq sequence number of the next event batch
+   * @param nextEventSeq sequence number of the next event batch of rank 0
    * @param connections open HTTP connections
    * @param plannedFaults requests that will still be failed
    */
@@ -366,12 +393,7 @@ public final class SimWorker implements AutoCloseable {
       default -> {
         if (!new ControlApi(this, true).handle(exchange)) {
           Replies.json(
-              exchange,
-              now.options(),
-              life,
-              404,
-              java.util.List.of(),
-              JsonText.obj("detail", "Not Found"));
+              exchange, now.options(), life, 404, List.of(), JsonText.obj("detail", "Not Found"));
         }
       }
     }
@@ -407,7 +429,7 @@ public final class SimWorker implements AutoCloseable {
         now.options(),
         now.life(),
         405,
-        java.util.List.of(new HttpExchange.Header("allow", method)),
+        List.of(new HttpExchange.Header("allow", method)),
         JsonText.obj("detail", "Method Not Allowed"));
     return false;
   }

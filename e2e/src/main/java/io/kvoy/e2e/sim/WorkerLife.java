@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.e2e.sim;
 
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
@@ -9,48 +11,97 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One life of a worker, from its start to its end: an empty cache, counters at zero and event
- * sequence numbers from 0. What a restart keeps belongs to {@link SimWorker}. Thread-safe.
+ * One life of a worker, from its start to its end: empty caches, counters at zero and event
+ * sequence numbers from 0. It has one engine per data parallel rank, usually one. What a restart
+ * keeps belongs to {@link SimWorker}. Thread-safe.
  */
 final class WorkerLife implements AutoCloseable {
-  private final EngineMetrics metrics;
-  private final EngineLoop loop;
-  private final @Nullable KvEventPublisher publisher;
+  /**
+   * Weight of a waiting request against a running one when a rank is chosen ({@code
+   * DPLBAsyncMPClient}).
+   */
+  private static final int WAITING_WEIGHT = 4;
+
+  /** One engine with its cache, counters and event publisher. */
+  record Rank(EngineMetrics metrics, EngineLoop loop, @Nullable KvEventPublisher publisher) {}
+
+  private final List<Rank> ranks = new ArrayList<>();
   private final SimClock clock;
   private final long startedUnixSeconds;
   private final AtomicLong ids;
 
-  WorkerLife(SimOptions options, WordModel words, long number) {
+  /**
+   * @param events of each rank
+   * @param number counts the lives of the worker; another one brings other ids and jitter
+   */
+  WorkerLife(SimOptions options, List<EventOptions> events, WordModel words, long number) {
     Supplier<Double> now = () -> System.currentTimeMillis() / 1e3;
     startedUnixSeconds = System.currentTimeMillis() / 1000;
     clock = new SimClock(options.timeScale());
     ids = new AtomicLong(SeededNoise.mix(options.seed() + number));
-    metrics = new EngineMetrics(options.model(), options.engine(), options.loras().size(), now);
-    SimEngine engine = new SimEngine(options.engine(), words, metrics, options.seed() + number);
-    Consumer<List<KvEvent>> publish;
-    if (options.events().endpoint().isEmpty()) {
-      publisher = null;
-      publish = _ -> {};
-    } else {
-      KvEventPublisher zmq = new KvEventPublisher(options.model(), options.events(), now);
-      zmq.start();
-      publisher = zmq;
-      publish = zmq::publish;
+    try {
+      for (int rank = 0; rank < events.size(); rank++) {
+        ranks.add(rank(options, events.get(rank), words, rank, number, now));
+      }
+    } catch (RuntimeException e) {
+      close();
+      throw e;
     }
-    loop = new EngineLoop(options.model(), engine, clock, publish);
-    loop.start();
+    ranks.forEach(rank -> rank.loop().start());
   }
 
-  EngineMetrics metrics() {
-    return metrics;
+  private Rank rank(
+      SimOptions options,
+      EventOptions events,
+      WordModel words,
+      int rank,
+      long number,
+      Supplier<Double> now) {
+    String name = options.model() + (rank == 0 ? "" : "-" + rank);
+    EngineMetrics metrics =
+        new EngineMetrics(options.model(), rank, options.engine(), options.loras().size(), now);
+    SimEngine engine =
+        new SimEngine(options.engine(), words, metrics, options.seed() + number * 64 + rank);
+    KvEventPublisher publisher = null;
+    Consumer<List<KvEvent>> publish = _ -> {};
+    if (!events.endpoint().isEmpty()) {
+      publisher = new KvEventPublisher(name, events, rank, now);
+      publisher.start();
+      publish = publisher::publish;
+    }
+    return new Rank(metrics, new EngineLoop(name, engine, clock, publish), publisher);
   }
 
-  EngineLoop loop() {
-    return loop;
+  List<Rank> ranks() {
+    return ranks;
   }
 
-  @Nullable KvEventPublisher publisher() {
-    return publisher;
+  /** The rank for a request that names none: the one with the least to do, the first of equals. */
+  Rank leastLoaded() {
+    Rank best = ranks.getFirst();
+    for (Rank rank : ranks) {
+      if (load(rank) < load(best)) {
+        best = rank;
+      }
+    }
+    return best;
+  }
+
+  private static int load(Rank rank) {
+    return WAITING_WEIGHT * rank.metrics().waiting() + rank.metrics().running();
+  }
+
+  int running() {
+    return ranks.stream().mapToInt(rank -> rank.metrics().running()).sum();
+  }
+
+  int waiting() {
+    return ranks.stream().mapToInt(rank -> rank.metrics().waiting()).sum();
+  }
+
+  /** Share of cache blocks in use on the fullest rank. */
+  double usage() {
+    return ranks.stream().mapToDouble(rank -> rank.metrics().usage()).max().orElse(0);
   }
 
   SimClock clock() {
@@ -68,7 +119,7 @@ final class WorkerLife implements AutoCloseable {
 
   /** Adapters by name, numbered in the order given. */
   static Map<String, EngineRequest.Lora> loras(SimOptions options) {
-    Map<String, EngineRequest.Lora> loras = new java.util.LinkedHashMap<>();
+    Map<String, EngineRequest.Lora> loras = new LinkedHashMap<>();
     for (String lora : options.loras()) {
       int equals = lora.indexOf('=');
       String name = lora.substring(0, equals);
@@ -79,10 +130,12 @@ final class WorkerLife implements AutoCloseable {
 
   @Override
   public void close() {
-    loop.close();
-    KvEventPublisher zmq = publisher;
-    if (zmq != null) {
-      zmq.close();
+    for (Rank rank : ranks) {
+      rank.loop().close();
+      KvEventPublisher publisher = rank.publisher();
+      if (publisher != null) {
+        publisher.close();
+      }
     }
   }
 }

@@ -85,7 +85,7 @@ class SimEngineRecordedSessionTest {
     Map<String, int[]> chat = chatPrompts(session);
     Answers answers = new Answers();
     EngineOptions options = EngineOptions.DEFAULTS.withCache(65, 32, 2048).withHashSeed("0");
-    EngineMetrics metrics = new EngineMetrics("tiny-qwen3", options, 1, () -> 0.0);
+    EngineMetrics metrics = new EngineMetrics("tiny-qwen3", 0, options, 1, () -> 0.0);
     SimEngine engine = new SimEngine(options, answers, metrics, 1);
     KvEventEncoder encoder = new KvEventEncoder(EventOptions.Format.MAP, true);
     List<byte[]> published = new ArrayList<>();
@@ -143,7 +143,7 @@ class SimEngineRecordedSessionTest {
     String session = "session-c-llama-bytes-connect.jsonl";
     Answers answers = new Answers();
     EngineOptions options = EngineOptions.DEFAULTS.withCache(39, 128, 2048);
-    EngineMetrics metrics = new EngineMetrics("tiny-llama", options, 0, () -> 0.0);
+    EngineMetrics metrics = new EngineMetrics("tiny-llama", 0, options, 0, () -> 0.0);
     SimEngine engine = new SimEngine(options, answers, metrics, 1);
     KvEventEncoder encoder = new KvEventEncoder(EventOptions.Format.MAP, false);
     List<byte[]> published = new ArrayList<>();

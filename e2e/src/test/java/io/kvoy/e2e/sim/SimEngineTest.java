@@ -37,7 +37,7 @@ class SimEngineTest {
     }
 
     Bench(EngineOptions options, long seed) {
-      metrics = new EngineMetrics("m", options, 0, () -> 0.0);
+      metrics = new EngineMetrics("m", 0, options, 0, () -> 0.0);
       // A text ends only by its limit; the token says which position it has.
       TokenSource counting =
           new TokenSource() {
