@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** The choice of a worker and the reservation that goes with it, in one step. Start at {@code Picker}. */
+/**
+ * The choice of a worker and the reservation that goes with it, in one step. Start at {@code
+ * Picker}.
+ */
 @NullMarked
 package io.kvoy.scoring.pick;
 
