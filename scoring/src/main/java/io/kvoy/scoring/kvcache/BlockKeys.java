@@ -4,10 +4,12 @@ package io.kvoy.scoring.kvcache;
 import java.util.List;
 
 /**
- * The names of a prompt's blocks: one 64-bit key per canonical block, each depending on everything before it.
+ * The names of a prompt's blocks: one 64-bit key per canonical block, each depending on everything
+ * before it.
  *
- * <p>Computed once per request, by the request's thread, and used for the look-up in {@link PrefixIndex}, for {@link
- * SpeculativePrefixes} and for the check against live events. Not to be modified.
+ * <p>Computed once per request, by the request's thread, and used for the look-up in {@link
+ * PrefixIndex}, for {@link SpeculativePrefixes} and for the check against live events. Not to be
+ * modified.
  */
 public final class BlockKeys {
 
@@ -60,8 +62,9 @@ public final class BlockKeys {
   }
 
   /**
-   * Number of leading blocks that a worker could reuse: whole blocks within the first {@code promptTokens - 1} tokens,
-   * since the last token's logits must always be computed (vLLM 0.32 {@code v1/core/kv_cache_manager.py}).
+   * Number of leading blocks that a worker could reuse: whole blocks within the first {@code
+   * promptTokens - 1} tokens, since the last token's logits must always be computed (vLLM 0.32
+   * {@code v1/core/kv_cache_manager.py}).
    */
   public int reusableBlocks() {
     return promptTokens == 0 ? 0 : (promptTokens - 1) / blockSize;

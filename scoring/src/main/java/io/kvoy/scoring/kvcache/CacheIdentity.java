@@ -8,8 +8,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * What, besides the token ids, decides whether two prompts may share KV cache blocks.
  *
- * <p>The base model is not part of it: a worker serves one base model, often under several names, and the caller offers
- * only workers that serve the requested one as candidates.
+ * <p>The base model is not part of it: a worker serves one base model, often under several names,
+ * and the caller offers only workers that serve the requested one as candidates.
  *
  * @param lora adapter name as in the request's {@code model} field, null for the base model
  * @param cacheSalt the request's {@code cache_salt}, null when it has none

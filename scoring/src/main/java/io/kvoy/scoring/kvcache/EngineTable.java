@@ -6,12 +6,14 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * One worker's names for its blocks in one plane: engine hash to own key, with the number of physical copies.
+ * One worker's names for its blocks in one plane: engine hash to own key, with the number of
+ * physical copies.
  *
- * <p>Sorted open addressing as in {@link KeyTable}, but keyed by a 32-bit tag of the engine hash: twelve bytes a slot.
- * Two hashes with one tag (expected once in a worker of 100,000 blocks) are told apart by their keys when they come in;
- * the second then goes to a map by its whole hash, which is asked first. So every hash that was announced is found
- * exactly; a hash that was never announced is taken for another one with odds of blocks / 2^32.
+ * <p>Sorted open addressing as in {@link KeyTable}, but keyed by a 32-bit tag of the engine hash:
+ * twelve bytes a slot. Two hashes with one tag (expected once in a worker of 100,000 blocks) are
+ * told apart by their keys when they come in; the second then goes to a map by its whole hash,
+ * which is asked first. So every hash that was announced is found exactly; a hash that was never
+ * announced is taken for another one with odds of blocks / 2^32.
  *
  * <p>Copies beyond the first are counted aside: few blocks have any.
  *
@@ -77,7 +79,9 @@ final class EngineTable {
     return copies.decrement(hash);
   }
 
-  /** Adds a hash for which {@link #key} gave {@link #ABSENT}, or one that shares a tag with another. */
+  /**
+   * Adds a hash for which {@link #key} gave {@link #ABSENT}, or one that shares a tag with another.
+   */
   void put(long hash, long key) {
     if (key == UNPLACED) {
       unplaced++;
@@ -147,7 +151,10 @@ final class EngineTable {
     return key;
   }
 
-  /** Hands out the placed keys from slot {@code from} on; returns the slot to go on with, or -1 at the end. */
+  /**
+   * Hands out the placed keys from slot {@code from} on; returns the slot to go on with, or -1 at
+   * the end.
+   */
   int sweep(int from, int slots, KeySink sink) {
     int to = (int) Math.min(keys.length, (long) from + slots);
     for (int slot = from; slot < to; slot++) {

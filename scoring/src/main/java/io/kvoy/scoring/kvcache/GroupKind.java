@@ -2,8 +2,8 @@
 package io.kvoy.scoring.kvcache;
 
 /**
- * What a KV cache group needs of a prefix before it can be reused, from the event field {@code kv_cache_spec_kind}
- * (vLLM 0.22 and later).
+ * What a KV cache group needs of a prefix before it can be reused, from the event field {@code
+ * kv_cache_spec_kind} (vLLM 0.22 and later).
  */
 public enum GroupKind {
   /** Every block of the prefix. */

@@ -11,8 +11,9 @@ import org.jspecify.annotations.Nullable;
 /**
  * The bounded queue from the socket threads to the index writer.
  *
- * <p>Live messages that do not fit are refused: the publisher's sequence shows the loss and a replay mends it. Replayed
- * ones are not taken off the socket while {@link #isNearlyFull}. The few others (fleet changes, reconnections) always fit.
+ * <p>Live messages that do not fit are refused: the publisher's sequence shows the loss and a
+ * replay mends it. Replayed ones are not taken off the socket while {@link #isNearlyFull}. The few
+ * others (fleet changes, reconnections) always fit.
  */
 final class HandOver {
 
@@ -72,7 +73,8 @@ final class HandOver {
 
   /** The next item, or null when none came in time. */
   @Nullable Item take(long timeoutMillis) throws InterruptedException {
-    Item item = timeoutMillis == 0 ? queue.poll() : queue.poll(timeoutMillis, TimeUnit.MILLISECONDS);
+    Item item =
+        timeoutMillis == 0 ? queue.poll() : queue.poll(timeoutMillis, TimeUnit.MILLISECONDS);
     switch (item) {
       case Published published -> bytes.addAndGet(-published.bytes());
       case Replayed replayed -> bytes.addAndGet(-replayed.bytes());

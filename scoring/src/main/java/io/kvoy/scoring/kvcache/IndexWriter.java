@@ -8,11 +8,11 @@ import java.util.Map;
 import java.util.function.ToIntFunction;
 
 /**
- * The single writer of a {@link PrefixIndex}: takes what the socket threads hand over, plays each worker's {@link
- * KvStream}, and sends its wishes back.
+ * The single writer of a {@link PrefixIndex}: takes what the socket threads hand over, plays each
+ * worker's {@link KvStream}, and sends its wishes back.
  *
- * <p>All of it in the thread that calls {@link #doWork}; a slow moment here fills the queue and costs a replay, nothing
- * else.
+ * <p>All of it in the thread that calls {@link #doWork}; a slow moment here fills the queue and
+ * costs a replay, nothing else.
  */
 final class IndexWriter {
 
@@ -51,7 +51,9 @@ final class IndexWriter {
     this.listener = listener;
   }
 
-  /** One round, waiting for work at most {@code waitMillis}; returns the number of items handled. */
+  /**
+   * One round, waiting for work at most {@code waitMillis}; returns the number of items handled.
+   */
   int doWork(long waitMillis, long nowNanos) throws InterruptedException {
     boolean hasSweeps = index.sweep(SWEEP_SLOTS);
     if (!hasTicked || nowNanos - tickedNanos >= TICK_NANOS) {

@@ -4,18 +4,22 @@ package io.kvoy.scoring.kvcache;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The arithmetic of our own block keys: a chain of 64-bit values, one per canonical block of tokens.
+ * The arithmetic of our own block keys: a chain of 64-bit values, one per canonical block of
+ * tokens.
  *
- * <p>{@code key(i) = finish(key(i-1), tokens of block i)}, {@code key(-1)} comes from adapter name and cache salt. A
- * multimodal item is folded into the block in which it starts; later blocks depend on it through the chain.
+ * <p>{@code key(i) = finish(key(i-1), tokens of block i)}, {@code key(-1)} comes from adapter name
+ * and cache salt. A multimodal item is folded into the block in which it starts; later blocks
+ * depend on it through the chain.
  *
- * <p>Mixing is the folded multiply known from wyhash: {@code mum(a, b)} is the low half of the 128-bit product xor its
- * high half. Four tokens go into one multiplication, and the multiplications of a block do not wait for each other; only
- * the last one waits for the parent key. The constants have the top bit of both halves set, which no token id has, so an
- * operand is never zero and cannot blot out the other one.
+ * <p>Mixing is the folded multiply known from wyhash: {@code mum(a, b)} is the low half of the
+ * 128-bit product xor its high half. Four tokens go into one multiplication, and the
+ * multiplications of a block do not wait for each other; only the last one waits for the parent
+ * key. The constants have the top bit of both halves set, which no token id has, so an operand is
+ * never zero and cannot blot out the other one.
  *
- * <p>Odds of a false match: n different blocks collide somewhere with probability about n²/2^65, that is 1 in 180,000
- * for 14 million blocks. A collision costs one wrong estimate, never a wrong answer.
+ * <p>Odds of a false match: n different blocks collide somewhere with probability about n²/2^65,
+ * that is 1 in 180,000 for 14 million blocks. A collision costs one wrong estimate, never a wrong
+ * answer.
  */
 final class KeyChain {
 
@@ -60,7 +64,10 @@ final class KeyChain {
     return nonZero(mum(lanes ^ parent ^ C2, Long.rotateLeft(parent, 32) ^ lanes * C3 ^ C1));
   }
 
-  /** The key of a block in which a multimodal item starts, {@code offset} tokens after the block's start. */
+  /**
+   * The key of a block in which a multimodal item starts, {@code offset} tokens after the block's
+   * start.
+   */
   static long withMedia(long key, String identifier, int offset) {
     return nonZero(mum(key ^ C3, text(C0 ^ offset, identifier) ^ C2));
   }

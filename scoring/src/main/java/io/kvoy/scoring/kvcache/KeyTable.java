@@ -7,21 +7,24 @@ import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Block key to the members that hold the block, for all workers and tiers: the body of {@link PrefixIndex}.
+ * Block key to the members that hold the block, for all workers and tiers: the body of {@link
+ * PrefixIndex}.
  *
  * <h2>Layout</h2>
  *
- * 256 segments by the key's top byte, so that growing one moves a small part. In a segment, parallel primitive arrays:
- * keys, and per plane (tier or group) the id of a {@link WorkerSets} set. Open addressing with linear probing in <em>key
- * order</em>: a key's home is its place in proportion to its value, so the whole array stays sorted. A search ends at the
- * first greater key, hit or miss, which allows five sixths of the slots to be full; growing copies from left to right
+ * 256 segments by the key's top byte, so that growing one moves a small part. In a segment,
+ * parallel primitive arrays: keys, and per plane (tier or group) the id of a {@link WorkerSets}
+ * set. Open addressing with linear probing in <em>key order</em>: a key's home is its place in
+ * proportion to its value, so the whole array stays sorted. A search ends at the first greater key,
+ * hit or miss, which allows five sixths of the slots to be full; growing copies from left to right
  * without hashing, so it can go in small steps.
  *
  * <h2>Threads</h2>
  *
- * One writer. Readers take no lock: a segment's version is odd while entries are being moved, and a reader that sees it
- * odd or changed looks again. A reader that is unlucky {@link #PATIENCE} times answers {@link #CONTENDED}, so no reader
- * ever waits for a writer that was put to sleep in the middle of a move.
+ * One writer. Readers take no lock: a segment's version is odd while entries are being moved, and a
+ * reader that sees it odd or changed looks again. A reader that is unlucky {@link #PATIENCE} times
+ * answers {@link #CONTENDED}, so no reader ever waits for a writer that was put to sleep in the
+ * middle of a move.
  */
 final class KeyTable {
 
@@ -35,7 +38,9 @@ final class KeyTable {
   private static final int SEGMENTS = 256;
   private static final int SEGMENT_SHIFT = 56;
 
-  /** Free slots behind the last home; a run that would reach the end makes the segment grow instead. */
+  /**
+   * Free slots behind the last home; a run that would reach the end makes the segment grow instead.
+   */
   private static final int SLACK = 32;
 
   private static final int MIN_HOMES = 32;
@@ -96,8 +101,9 @@ final class KeyTable {
   }
 
   /**
-   * Any thread: loads the cache lines in which the keys {@code [from, to)} are expected, all at once instead of one after
-   * the other. Returns a value that depends on them, so that the loads are not dropped.
+   * Any thread: loads the cache lines in which the keys {@code [from, to)} are expected, all at
+   * once instead of one after the other. Returns a value that depends on them, so that the loads
+   * are not dropped.
    */
   int touch(int plane, long[] keys, int from, int to) {
     long seen = 0;
@@ -199,7 +205,10 @@ final class KeyTable {
     }
   }
 
-  /** Builds the new arrays beside the old ones; readers of the old ones find a changed version and look again. */
+  /**
+   * Builds the new arrays beside the old ones; readers of the old ones find a changed version and
+   * look again.
+   */
   private void resize(Segment segment, int homes) {
     Table old = segment.table;
     Table table = old.resized(homes);
@@ -257,7 +266,10 @@ final class KeyTable {
       return (int) Math.unsignedMultiplyHigh(key << (64 - SEGMENT_SHIFT), homes);
     }
 
-    /** The key's slot, or the complement of the slot where it would go. The last slot is always free. */
+    /**
+     * The key's slot, or the complement of the slot where it would go. The last slot is always
+     * free.
+     */
     int find(long key) {
       long[] sorted = keys;
       int slot = home(key);

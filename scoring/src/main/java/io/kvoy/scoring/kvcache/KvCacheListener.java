@@ -6,8 +6,8 @@ import io.kvoy.scoring.fleet.Worker;
 /**
  * What happens on the way from a worker's events to the index; the hook for metrics and logs.
  *
- * <p>Called on the index writer thread unless a method says otherwise: implementations count and return, they never
- * block. All methods do nothing by default.
+ * <p>Called on the index writer thread unless a method says otherwise: implementations count and
+ * return, they never block. All methods do nothing by default.
  */
 public interface KvCacheListener {
 
@@ -53,7 +53,10 @@ public interface KvCacheListener {
   /** A message was dropped since the hand-over queue was full. Called from socket threads. */
   default void onQueueFull(Worker worker) {}
 
-  /** Size of the index, about ten times a second: (block, worker) entries, distinct keys, bytes of all tables. */
+  /**
+   * Size of the index, about ten times a second: (block, worker) entries, distinct keys, bytes of
+   * all tables.
+   */
   default void onSize(long blocks, long keys, long bytes) {}
 
   /** How a replay ended. */

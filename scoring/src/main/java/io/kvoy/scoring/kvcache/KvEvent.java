@@ -5,8 +5,8 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One change of a worker's KV cache, as its publisher tells it. Engine hashes are reduced to their low 64 bits, so that
- * integer and byte forms give the same value; arrays are not to be modified.
+ * One change of a worker's KV cache, as its publisher tells it. Engine hashes are reduced to their
+ * low 64 bits, so that integer and byte forms give the same value; arrays are not to be modified.
  */
 public sealed interface KvEvent {
 
@@ -19,11 +19,13 @@ public sealed interface KvEvent {
    * @param hashes engine hashes, one per block; empty in some events of window groups
    * @param hasParent whether there is a block before the first one
    * @param parent its engine hash, 0 without a parent
-   * @param tokens ids of the tokens that the event covers; empty for placeholders of offloading connectors
+   * @param tokens ids of the tokens that the event covers; empty for placeholders of offloading
+   *     connectors
    * @param blockSize tokens per block, 0 in placeholders
    * @param loraName adapter name, null for the base model
    * @param loraId numeric adapter id; the only hint of an adapter before vLLM 0.14
-   * @param cacheSalt salt of the chain when the event carries it as a field of its own (SGLang 0.5.23)
+   * @param cacheSalt salt of the chain when the event carries it as a field of its own (SGLang
+   *     0.5.23)
    * @param extras further key material, one element per block; empty when no block has any
    * @param tier where the blocks lie
    * @param group KV cache group, {@link #NO_GROUP} when not given
@@ -47,7 +49,10 @@ public sealed interface KvEvent {
       int windowTokens)
       implements KvEvent {
 
-    /** Whether the tokens are exactly those of the named blocks, so that they can be cut block by block. */
+    /**
+     * Whether the tokens are exactly those of the named blocks, so that they can be cut block by
+     * block.
+     */
     public boolean isDense() {
       return blockSize > 0 && (long) hashes.length * blockSize == tokens.length;
     }
@@ -72,8 +77,8 @@ public sealed interface KvEvent {
    *
    * @param salt cache salt, only ever in the first block of a chain
    * @param media multimodal items that the block overlaps
-   * @param isOpaque whether something is in it that a router cannot know (prompt embeddings, an item without position):
-   *     neither this block nor its descendants can be matched
+   * @param isOpaque whether something is in it that a router cannot know (prompt embeddings, an
+   *     item without position): neither this block nor its descendants can be matched
    */
   record Extras(@Nullable String salt, List<MediaRef> media, boolean isOpaque) {
     static final Extras NONE = new Extras(null, List.of(), false);
@@ -86,7 +91,8 @@ public sealed interface KvEvent {
   /**
    * A multimodal item in a block.
    *
-   * @param offset start of the item relative to the start of the block; negative when it began in an earlier one
+   * @param offset start of the item relative to the start of the block; negative when it began in
+   *     an earlier one
    */
   record MediaRef(String identifier, int offset) {}
 }

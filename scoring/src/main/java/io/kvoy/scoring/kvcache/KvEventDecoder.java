@@ -22,13 +22,15 @@ import org.msgpack.core.buffer.ArrayBufferInput;
 /**
  * Reads the msgpack payload of a KV event message.
  *
- * <p>A batch is an array {@code [timestamp, events, rank?]}. An event is a map with the key {@code type} (vLLM 0.24 and
- * later, SGLang 0.5.23) or an array with the type first and the fields by position (vLLM 0.9 to 0.23, earlier SGLang);
- * both may stand in one batch. Fields that are absent have their default, unknown ones are skipped, so that a newer
- * publisher is still understood. Field order: vLLM 0.23 {@code distributed/kv_events.py}.
+ * <p>A batch is an array {@code [timestamp, events, rank?]}. An event is a map with the key {@code
+ * type} (vLLM 0.24 and later, SGLang 0.5.23) or an array with the type first and the fields by
+ * position (vLLM 0.9 to 0.23, earlier SGLang); both may stand in one batch. Fields that are absent
+ * have their default, unknown ones are skipped, so that a newer publisher is still understood.
+ * Field order: vLLM 0.23 {@code distributed/kv_events.py}.
  *
- * <p>Payloads come over the network: every length is checked against the bytes that are really there before anything is
- * allocated, so memory stays within a small multiple of the payload; skipping unknown values does not recurse.
+ * <p>Payloads come over the network: every length is checked against the bytes that are really
+ * there before anything is allocated, so memory stays within a small multiple of the payload;
+ * skipping unknown values does not recurse.
  *
  * <p>One instance per thread.
  */
@@ -260,8 +262,9 @@ public final class KvEventDecoder {
   }
 
   /**
-   * An engine hash: vLLM's unsigned and SGLang's signed 64-bit integers keep their bits, digests as bytes keep the last
-   * eight, which is what vLLM's integer form shows of them (0.32 {@code v1/core/kv_cache_utils.py}).
+   * An engine hash: vLLM's unsigned and SGLang's signed 64-bit integers keep their bits, digests as
+   * bytes keep the last eight, which is what vLLM's integer form shows of them (0.32 {@code
+   * v1/core/kv_cache_utils.py}).
    */
   private long hash() throws IOException {
     MessageFormat format = unpacker.getNextFormat();
@@ -304,7 +307,10 @@ public final class KvEventDecoder {
     return tokens;
   }
 
-  /** Per block null or a list of strings, {@code [identifier, offset]} pairs ({@link KvEvent.MediaRef}) and others. */
+  /**
+   * Per block null or a list of strings, {@code [identifier, offset]} pairs ({@link
+   * KvEvent.MediaRef}) and others.
+   */
   private List<@Nullable List<Object>> extras() throws IOException {
     if (unpacker.tryUnpackNil()) {
       return List.of();
@@ -488,15 +494,15 @@ public final class KvEventDecoder {
       List<KvEvent.Extras> all = new ArrayList<>(extras.size());
       for (int i = 0; i < extras.size(); i++) {
         List<Object> block = extras.get(i);
-        all.add(
-            block == null ? KvEvent.Extras.NONE : interpreted(block, i == 0 && !hasParent));
+        all.add(block == null ? KvEvent.Extras.NONE : interpreted(block, i == 0 && !hasParent));
       }
       return all;
     }
 
     /**
-     * The items are untagged. A string is the adapter's name when it comes first and equals it; else the salt, which only
-     * a chain's first block has; else, in vLLM 0.17 and 0.18, a media item without its position.
+     * The items are untagged. A string is the adapter's name when it comes first and equals it;
+     * else the salt, which only a chain's first block has; else, in vLLM 0.17 and 0.18, a media
+     * item without its position.
      */
     private KvEvent.Extras interpreted(List<Object> items, boolean isFirstOfChain) {
       String salt = null;

@@ -14,8 +14,9 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where a worker publishes its KV events, from its own answer to {@code GET /kv_event_sources} (vLLM 0.32) or from one
- * configured endpoint and the rule that rank r uses the port r further on. Fetching is the caller's business.
+ * Where a worker publishes its KV events, from its own answer to {@code GET /kv_event_sources}
+ * (vLLM 0.32) or from one configured endpoint and the rule that rank r uses the port r further on.
+ * Fetching is the caller's business.
  */
 public final class KvEventSources {
 
@@ -54,8 +55,8 @@ public final class KvEventSources {
   /**
    * Reads the answer of a worker.
    *
-   * @param workerHost host at which the worker is reached; stands in for addresses that are no destination ({@code *},
-   *     {@code 0.0.0.0}, {@code ::}) or that mean the worker's own machine
+   * @param workerHost host at which the worker is reached; stands in for addresses that are no
+   *     destination ({@code *}, {@code 0.0.0.0}, {@code ::}) or that mean the worker's own machine
    */
   public static Sources parse(String json, String workerHost) {
     if (json.length() > MAX_CHARS) {
@@ -118,17 +119,24 @@ public final class KvEventSources {
         host.startsWith("[") && host.endsWith("]") ? host.substring(1, host.length() - 1) : host;
     boolean isElsewhere =
         switch (bare) {
-          case "*", "0.0.0.0", "::", "localhost", "::1", "::ffff:127.0.0.1", "::ffff:0.0.0.0" -> false;
+          case "*", "0.0.0.0", "::", "localhost", "::1", "::ffff:127.0.0.1", "::ffff:0.0.0.0" ->
+              false;
           default -> !bare.startsWith("127.");
         };
     if (isElsewhere) {
       return endpoint;
     }
     String port = endpoint.substring(colon + 1);
-    return "tcp://" + (workerHost.indexOf(':') >= 0 ? "[" + workerHost + "]" : workerHost) + ":" + port;
+    return "tcp://"
+        + (workerHost.indexOf(':') >= 0 ? "[" + workerHost + "]" : workerHost)
+        + ":"
+        + port;
   }
 
-  /** The endpoint of rank {@code rank} when rank 0 has {@code endpoint}; unchanged for rank 0 and for non-TCP ones. */
+  /**
+   * The endpoint of rank {@code rank} when rank 0 has {@code endpoint}; unchanged for rank 0 and
+   * for non-TCP ones.
+   */
   public static String forRank(String endpoint, int rank) {
     int colon = endpoint.lastIndexOf(':');
     if (rank == 0 || !endpoint.startsWith("tcp://") || colon < "tcp://".length()) {

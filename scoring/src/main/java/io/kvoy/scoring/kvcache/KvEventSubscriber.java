@@ -16,11 +16,12 @@ import org.zeromq.ZContext;
 /**
  * Listens to the KV events of all workers over ZeroMQ and keeps the {@link PrefixIndex}.
  *
- * <p>A few threads read sockets ({@link SocketLoop}), one writes the index ({@link IndexWriter}), a bounded queue is
- * between them ({@link HandOver}). Tests and simulators that bring their own threads do not call {@link #start} but
- * {@link #doWork}.
+ * <p>A few threads read sockets ({@link SocketLoop}), one writes the index ({@link IndexWriter}), a
+ * bounded queue is between them ({@link HandOver}). Tests and simulators that bring their own
+ * threads do not call {@link #start} but {@link #doWork}.
  *
- * <p>Each data-parallel rank is a {@link Worker} of its own, with its own endpoints ({@link KvEventSources}).
+ * <p>Each data-parallel rank is a {@link Worker} of its own, with its own endpoints ({@link
+ * KvEventSources}).
  */
 public final class KvEventSubscriber implements AutoCloseable {
 
@@ -45,7 +46,8 @@ public final class KvEventSubscriber implements AutoCloseable {
   private boolean isClosed;
 
   /**
-   * @param inFlight requests that are at a worker right now, to tell silence from idleness; called by the writer thread
+   * @param inFlight requests that are at a worker right now, to tell silence from idleness; called
+   *     by the writer thread
    */
   public KvEventSubscriber(
       PrefixIndex index,
@@ -102,7 +104,10 @@ public final class KvEventSubscriber implements AutoCloseable {
     fleet = now;
   }
 
-  /** One round of everything in the caller's thread, instead of {@link #start}; returns what was done. */
+  /**
+   * One round of everything in the caller's thread, instead of {@link #start}; returns what was
+   * done.
+   */
   int doWork(long waitMillis) throws InterruptedException {
     int done = 0;
     for (SocketLoop loop : loops) {
@@ -150,7 +155,8 @@ public final class KvEventSubscriber implements AutoCloseable {
       allEnded = false;
     }
     if (!allEnded) {
-      LOG.error("KV event threads did not end within {}; their sockets stay open", config.closeTimeout());
+      LOG.error(
+          "KV event threads did not end within {}; their sockets stay open", config.closeTimeout());
       return;
     }
     if (threads.isEmpty()) {

@@ -8,8 +8,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 
 /**
- * One ZeroMQ message of a publisher, split into its parts; the payload is not read yet. Frame layouts are those of vLLM
- * 0.9 to 0.32 {@code distributed/kv_events.py} and of SGLang 0.5.23.
+ * One ZeroMQ message of a publisher, split into its parts; the payload is not read yet. Frame
+ * layouts are those of vLLM 0.9 to 0.32 {@code distributed/kv_events.py} and of SGLang 0.5.23.
  */
 public sealed interface KvMessage permits KvMessage.Published, KvMessage.ReplayEnd, KvDecodeError {
 
@@ -38,8 +38,8 @@ public sealed interface KvMessage permits KvMessage.Published, KvMessage.ReplayE
   }
 
   /**
-   * Reads an answer of the replay socket: an empty delimiter, then topic, sequence and payload (vLLM 0.26 and later) or
-   * sequence and payload (before). Sequence -1 ends the replay.
+   * Reads an answer of the replay socket: an empty delimiter, then topic, sequence and payload
+   * (vLLM 0.26 and later) or sequence and payload (before). Sequence -1 ends the replay.
    */
   static KvMessage ofReplayed(List<byte[]> frames) {
     int size = frames.size();

@@ -12,25 +12,30 @@ import java.util.Deque;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Follows the sequence of one publisher (one worker, one rank) and keeps its view in the index true: what is missed is
- * asked for again, what cannot be had is forgotten, what comes twice counts once.
+ * Follows the sequence of one publisher (one worker, one rank) and keeps its view in the index
+ * true: what is missed is asked for again, what cannot be had is forgotten, what comes twice counts
+ * once.
  *
- * <p>A state machine without sockets, threads or clock: messages, answers and the time come in through the {@code on...}
- * methods and {@link #tick}; what it wants done comes out of {@link #poll} as values. {@link KvEventSubscriber} plays it
- * over ZeroMQ, {@code kvoyctl kv-replay} over a file, tests by hand. States: see {@link KvViewState}.
+ * <p>A state machine without sockets, threads or clock: messages, answers and the time come in
+ * through the {@code on...} methods and {@link #tick}; what it wants done comes out of {@link
+ * #poll} as values. {@link KvEventSubscriber} plays it over ZeroMQ, {@code kvoyctl kv-replay} over
+ * a file, tests by hand. States: see {@link KvViewState}.
  *
  * <h2>How a sequence is read</h2>
  *
  * <ul>
  *   <li>The next number: applied.
- *   <li>A greater one: messages were lost. With a replay socket they are asked for, and what comes meanwhile is held back;
- *       without one, or when the publisher's ring has lost them too, the view starts empty: what was there may be gone.
+ *   <li>A greater one: messages were lost. With a replay socket they are asked for, and what comes
+ *       meanwhile is held back; without one, or when the publisher's ring has lost them too, the
+ *       view starts empty: what was there may be gone.
  *   <li>A smaller one with the payload that we know for it: a duplicate, ignored.
- *   <li>A smaller one with another payload: the publisher started anew. Its cache is empty and counts from 0.
+ *   <li>A smaller one with another payload: the publisher started anew. Its cache is empty and
+ *       counts from 0.
  * </ul>
  *
- * <p>After a reconnection the last known message is asked for again: if it comes back different, or not at all, the
- * publisher has started anew although its sequence may have overtaken ours meanwhile.
+ * <p>After a reconnection the last known message is asked for again: if it comes back different, or
+ * not at all, the publisher has started anew although its sequence may have overtaken ours
+ * meanwhile.
  *
  * <p>Index writer thread only.
  */
@@ -40,8 +45,9 @@ public final class KvStream {
   public sealed interface Wish {}
 
   /**
-   * Ask the worker's replay socket, over a connection of its own, for everything from {@code fromSequence} on, and bring
-   * the answers to {@link #onReplayed} with this {@code id}. An earlier replay's answers are no longer of interest.
+   * Ask the worker's replay socket, over a connection of its own, for everything from {@code
+   * fromSequence} on, and bring the answers to {@link #onReplayed} with this {@code id}. An earlier
+   * replay's answers are no longer of interest.
    */
   public record AskReplay(long fromSequence, int id) implements Wish {}
 
@@ -383,7 +389,8 @@ public final class KvStream {
         giveUpContinuity(sequence);
       }
     } else if (sequence > next) {
-      // A hole: the ROUTER drops answers when we read too slowly. Ask for the rest while that brings us forward.
+      // A hole: the ROUTER drops answers when we read too slowly. Ask for the rest while that
+      // brings us forward.
       if (replayApplied > 0 || replayAttempt < config.replayAttempts()) {
         replayAttempt = replayApplied > 0 ? 1 : replayAttempt + 1;
         ask(next, nowNanos);
@@ -399,11 +406,12 @@ public final class KvStream {
     }
   }
 
-  /** A probe asks for the last message that we know; one with that number and other content is somebody else's. */
+  /**
+   * A probe asks for the last message that we know; one with that number and other content is
+   * somebody else's.
+   */
   private boolean isOtherPublisher(KvMessage.Published message) {
-    return replay == Replay.PROBE
-        && message.sequence() < next
-        && !isRemembered(message);
+    return replay == Replay.PROBE && message.sequence() < next && !isRemembered(message);
   }
 
   private void replayEnded(long nowNanos) {

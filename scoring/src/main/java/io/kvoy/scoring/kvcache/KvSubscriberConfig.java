@@ -7,11 +7,13 @@ import java.time.Duration;
  * Settings of a {@link KvEventSubscriber}.
  *
  * @param socketThreads threads that read sockets, each with its share of the workers
- * @param queueMessages most messages between the socket threads and the index writer; what does not fit is dropped,
- *     noticed by its sequence and asked for again
+ * @param queueMessages most messages between the socket threads and the index writer; what does not
+ *     fit is dropped, noticed by its sequence and asked for again
  * @param queueBytes the same in payload bytes
- * @param heartbeat interval of ZeroMQ heart-beats; a peer that does not answer three of them is reconnected
- * @param reconnect pause between connection attempts. Short: a restarted worker must not get far before we are back
+ * @param heartbeat interval of ZeroMQ heart-beats; a peer that does not answer three of them is
+ *     reconnected
+ * @param reconnect pause between connection attempts. Short: a restarted worker must not get far
+ *     before we are back
  * @param closeTimeout how long {@link KvEventSubscriber#close} waits for each thread
  * @param stream patience with one worker
  */

@@ -8,8 +8,9 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Who the bits of the index stand for, frozen. A member is one content of one worker: emptying a view or starting a new
- * life takes a new member at once, and the old one's bits are swept away later without anyone looking at them.
+ * Who the bits of the index stand for, frozen. A member is one content of one worker: emptying a
+ * view or starting a new life takes a new member at once, and the old one's bits are swept away
+ * later without anyone looking at them.
  *
  * <p>Made by the index writer, read by look-ups, which keep one snapshot from start to end.
  */
@@ -54,7 +55,8 @@ final class Members {
   }
 
   /**
-   * A further cache group of a hybrid model: a prefix can be used only if this group still has its end.
+   * A further cache group of a hybrid model: a prefix can be used only if this group still has its
+   * end.
    *
    * @param plane where the group's blocks are in {@link KeyTable}
    * @param strideBlocks its block size in canonical blocks

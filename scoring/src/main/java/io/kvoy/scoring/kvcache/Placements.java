@@ -3,7 +3,10 @@ package io.kvoy.scoring.kvcache;
 
 import io.kvoy.scoring.fleet.Worker;
 
-/** Hears from the index writer what the workers' events really brought. Called on its thread for each block: be quick. */
+/**
+ * Hears from the index writer what the workers' events really brought. Called on its thread for
+ * each block: be quick.
+ */
 interface Placements {
 
   /** Hears nothing. */

@@ -12,25 +12,28 @@ import org.jspecify.annotations.Nullable;
  *
  * <h2>How a match is found</h2>
  *
- * Blocks are named by our own keys ({@link BlockKeys}), computed from the token ids that the workers publish, so workers
- * with different engines, versions, hash algorithms and seeds share the table; an engine's own hashes only lead from its
- * events to these keys ({@link EngineTable}). A worker whose block is k canonical blocks long is entered at every k-th
- * position, and only asked about there. A look-up goes along the prompt's keys once and keeps the set of workers that
- * have had every block so far; whoever drops out has found its depth. Nothing is assumed about blocks in between:
- * a worker that evicted block 3 and kept block 4 matches 3.
+ * Blocks are named by our own keys ({@link BlockKeys}), computed from the token ids that the
+ * workers publish, so workers with different engines, versions, hash algorithms and seeds share the
+ * table; an engine's own hashes only lead from its events to these keys ({@link EngineTable}). A
+ * worker whose block is k canonical blocks long is entered at every k-th position, and only asked
+ * about there. A look-up goes along the prompt's keys once and keeps the set of workers that have
+ * had every block so far; whoever drops out has found its depth. Nothing is assumed about blocks in
+ * between: a worker that evicted block 3 and kept block 4 matches 3.
  *
- * <p>A worker of a hybrid model has further cache groups (sliding window, mamba). A prefix counts only if each such group
- * still has the blocks before its end, as vLLM 0.32 {@code v1/core/kv_cache_coordinator.py} requires.
+ * <p>A worker of a hybrid model has further cache groups (sliding window, mamba). A prefix counts
+ * only if each such group still has the blocks before its end, as vLLM 0.32 {@code
+ * v1/core/kv_cache_coordinator.py} requires.
  *
  * <h2>Threads</h2>
  *
- * All changes come from one thread, the index writer (through {@link WorkerBlocks}). {@link #lookup} may run anywhere, at
- * any time, takes no lock and sees each block either before or after a change.
+ * All changes come from one thread, the index writer (through {@link WorkerBlocks}). {@link
+ * #lookup} may run anywhere, at any time, takes no lock and sees each block either before or after
+ * a change.
  *
  * <h2>Memory</h2>
  *
- * 12 bytes per (block, worker) in the worker's engine table and 12 bytes per distinct key, both at 75-83 % filling, plus
- * the distinct worker sets. Bounded by {@link PrefixIndexConfig#maxBlocks}.
+ * 12 bytes per (block, worker) in the worker's engine table and 12 bytes per distinct key, both at
+ * 75-83 % filling, plus the distinct worker sets. Bounded by {@link PrefixIndexConfig#maxBlocks}.
  */
 public final class PrefixIndex {
 
@@ -177,7 +180,10 @@ public final class PrefixIndex {
     return false;
   }
 
-  /** Takes out of {@code alive} whoever should have the block at this depth and has not, and notes its depth. */
+  /**
+   * Takes out of {@code alive} whoever should have the block at this depth and has not, and notes
+   * its depth.
+   */
   private static boolean keep(
       Members snapshot, long[] alive, int depth, int[] depths, long[] a, long[] b, long[] c) {
     boolean isAnyone = false;
@@ -249,8 +255,9 @@ public final class PrefixIndex {
   }
 
   /**
-   * The longest prefix within {@code depth} that one group allows: its last {@code needBlocks} blocks are there, or all
-   * of them when it has fewer. Goes from the end to the start once, counting the run.
+   * The longest prefix within {@code depth} that one group allows: its last {@code needBlocks}
+   * blocks are there, or all of them when it has fewer. Goes from the end to the start once,
+   * counting the run.
    */
   private int vetoed(
       BlockKeys keys, Members.Member member, Members.Veto veto, int depth, PrefixMatch match) {
@@ -285,8 +292,8 @@ public final class PrefixIndex {
   }
 
   /**
-   * Clears away up to {@code slots} slots of contents that were emptied or whose worker is gone; true while there is more
-   * to do. Writer thread, between batches.
+   * Clears away up to {@code slots} slots of contents that were emptied or whose worker is gone;
+   * true while there is more to do. Writer thread, between batches.
    */
   public boolean sweep(int slots) {
     int left = slots;
@@ -301,7 +308,10 @@ public final class PrefixIndex {
     return !sweeps.isEmpty();
   }
 
-  /** (block, worker) entries over all workers and tiers, contents not yet swept included. Writer thread. */
+  /**
+   * (block, worker) entries over all workers and tiers, contents not yet swept included. Writer
+   * thread.
+   */
   public long blocks() {
     return blocks;
   }
@@ -311,7 +321,10 @@ public final class PrefixIndex {
     return table.size();
   }
 
-  /** Memory of the shared table and the worker sets; {@link WorkerBlocks#bytes} comes on top. Writer thread. */
+  /**
+   * Memory of the shared table and the worker sets; {@link WorkerBlocks#bytes} comes on top. Writer
+   * thread.
+   */
   public long sharedBytes() {
     return table.bytes() + sets.bytes();
   }

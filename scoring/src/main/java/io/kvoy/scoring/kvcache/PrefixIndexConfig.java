@@ -4,9 +4,11 @@ package io.kvoy.scoring.kvcache;
 /**
  * Sizes of a {@link PrefixIndex}.
  *
- * @param blockSize canonical block size in tokens; must divide the block size of every worker (vLLM: 16 on GPUs, 128 on
- *     CPUs by default), workers for which it does not are reported and get no matches
- * @param maxBlocks bound of (block, worker) entries over all workers and tiers; further blocks are counted and left out
+ * @param blockSize canonical block size in tokens; must divide the block size of every worker
+ *     (vLLM: 16 on GPUs, 128 on CPUs by default), workers for which it does not are reported and
+ *     get no matches
+ * @param maxBlocks bound of (block, worker) entries over all workers and tiers; further blocks are
+ *     counted and left out
  */
 public record PrefixIndexConfig(int blockSize, long maxBlocks) {
 

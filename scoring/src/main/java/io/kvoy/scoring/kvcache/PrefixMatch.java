@@ -14,7 +14,9 @@ public final class PrefixMatch {
   private int blockSize = 1;
   private boolean wasContended;
 
-  /** Canonical blocks by member id: on the GPU, in any tier, expected after what we routed there. */
+  /**
+   * Canonical blocks by member id: on the GPU, in any tier, expected after what we routed there.
+   */
   int[] gpuBlocks = {};
 
   int[] anyTierBlocks = {};
@@ -26,7 +28,10 @@ public final class PrefixMatch {
   long[] aliveAnyTier = {};
   int[] setIds = {};
 
-  /** Tokens of the prompt that the worker can take from its GPU cache, a multiple of its own block size. */
+  /**
+   * Tokens of the prompt that the worker can take from its GPU cache, a multiple of its own block
+   * size.
+   */
   public int cachedTokens(Worker worker) {
     return tokens(gpuBlocks, worker);
   }
@@ -37,20 +42,26 @@ public final class PrefixMatch {
   }
 
   /**
-   * Tokens that it has in any tier, or will have once requests which we routed to it have been read; at least {@link
-   * #cachedTokensAnyTier}.
+   * Tokens that it has in any tier, or will have once requests which we routed to it have been
+   * read; at least {@link #cachedTokensAnyTier}.
    */
   public int expectedTokens(Worker worker) {
     return tokens(expectedBlocks, worker);
   }
 
-  /** How well the worker's cache is known; {@link KvViewState#DEAD} when the index does not know this life. */
+  /**
+   * How well the worker's cache is known; {@link KvViewState#DEAD} when the index does not know
+   * this life.
+   */
   public KvViewState view(Worker worker) {
     Members.Member member = members.of(worker);
     return member == null ? KvViewState.DEAD : member.state();
   }
 
-  /** Whether the look-up gave up on a block since it was being moved all the time; matches may be too short. */
+  /**
+   * Whether the look-up gave up on a block since it was being moved all the time; matches may be
+   * too short.
+   */
   public boolean wasContended() {
     return wasContended;
   }
@@ -84,9 +95,7 @@ public final class PrefixMatch {
   /** The worker is expected to have this many canonical blocks. */
   void expect(int slot, long life, int blocks) {
     Members.Member member = members.atSlot(slot);
-    if (member == null
-        || member.worker().life() != life
-        || member.state() == KvViewState.SILENT) {
+    if (member == null || member.worker().life() != life || member.state() == KvViewState.SILENT) {
       return;
     }
     int stride = Math.max(1, member.strideBlocks());

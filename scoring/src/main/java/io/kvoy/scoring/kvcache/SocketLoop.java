@@ -19,13 +19,15 @@ import org.zeromq.ZMQ;
 import org.zeromq.ZMQException;
 
 /**
- * Reads the sockets of some workers and hands the frames over; does nothing else, so that it always keeps up.
+ * Reads the sockets of some workers and hands the frames over; does nothing else, so that it always
+ * keeps up.
  *
- * <p>One SUB socket per worker, or one per bound endpoint if several workers connect to it (then told apart by the
- * worker's name in the topic, {@code kv@<name>@<model>}). One DEALER per replay, closed at its end: answers to an
- * abandoned replay cannot turn up in the next one.
+ * <p>One SUB socket per worker, or one per bound endpoint if several workers connect to it (then
+ * told apart by the worker's name in the topic, {@code kv@<name>@<model>}). One DEALER per replay,
+ * closed at its end: answers to an abandoned replay cannot turn up in the next one.
  *
- * <p>Sockets are made, used and closed by the thread that calls {@link #doWork} only. Other threads leave commands.
+ * <p>Sockets are made, used and closed by the thread that calls {@link #doWork} only. Other threads
+ * leave commands.
  */
 final class SocketLoop implements AutoCloseable {
 
@@ -67,8 +69,7 @@ final class SocketLoop implements AutoCloseable {
 
   private record Replay(ZMQ.Socket socket, int pollIndex, int id) {}
 
-  SocketLoop(
-      ZContext context, HandOver out, KvSubscriberConfig config, KvCacheListener listener) {
+  SocketLoop(ZContext context, HandOver out, KvSubscriberConfig config, KvCacheListener listener) {
     this.context = context;
     this.poller = context.createPoller(16);
     this.out = out;
@@ -286,8 +287,7 @@ final class SocketLoop implements AutoCloseable {
       socket.close();
       return;
     }
-    replays.put(
-        worker, new Replay(socket, poller.register(socket, ZMQ.Poller.POLLIN), ask.id()));
+    replays.put(worker, new Replay(socket, poller.register(socket, ZMQ.Poller.POLLIN), ask.id()));
   }
 
   private void closeReplay(Worker worker) {
@@ -298,7 +298,10 @@ final class SocketLoop implements AutoCloseable {
     }
   }
 
-  /** Heart-beats must be set before the connection is made; half-open connections are found by them alone. */
+  /**
+   * Heart-beats must be set before the connection is made; half-open connections are found by them
+   * alone.
+   */
   private ZMQ.Socket socket(SocketType type) {
     ZMQ.Socket socket = context.createSocket(type);
     int heartbeat = (int) config.heartbeat().toMillis();
@@ -311,7 +314,8 @@ final class SocketLoop implements AutoCloseable {
     socket.setReconnectIVL((int) config.reconnect().toMillis());
     socket.setReconnectIVLMax((int) (4 * config.reconnect().toMillis()));
     socket.setMaxMsgSize(KvEventDecoder.MAX_PAYLOAD_BYTES);
-    // The reader never waits, so this is only the burst between two rounds. No bound for replays: the peer's ROUTER
+    // The reader never waits, so this is only the burst between two rounds. No bound for replays:
+    // the peer's ROUTER
     // drops what its pipe cannot take, and the end of a replay bounds it anyway.
     socket.setRcvHWM(type == SocketType.SUB ? 100_000 : 0);
     return socket;

@@ -10,13 +10,16 @@ import java.util.function.LongSupplier;
 /**
  * Prefixes that workers will hold soon, since we have just routed them there.
  *
- * <p>Events come when a prompt has been read. Until then the index does not know about it, and a burst of requests with
- * one new prefix would be scattered over the fleet, each worker reading it anew. So a pick leaves its block keys here for
- * a while; they count as {@link PrefixMatch#expectedTokens}. An entry ends when the worker's events confirm it, when they
- * contradict it (block removed, cache emptied, life over), when the request is withdrawn, or by time.
+ * <p>Events come when a prompt has been read. Until then the index does not know about it, and a
+ * burst of requests with one new prefix would be scattered over the fleet, each worker reading it
+ * anew. So a pick leaves its block keys here for a while; they count as {@link
+ * PrefixMatch#expectedTokens}. An entry ends when the worker's events confirm it, when they
+ * contradict it (block removed, cache emptied, life over), when the request is withdrawn, or by
+ * time.
  *
- * <p>Not every block is entered: the first eight, every eighth after them, and the last, so a look-up may see up to seven
- * blocks too few of a longer prompt. Bounded: a new entry takes the place of the one nearest to its end.
+ * <p>Not every block is entered: the first eight, every eighth after them, and the last, so a
+ * look-up may see up to seven blocks too few of a longer prompt. Bounded: a new entry takes the
+ * place of the one nearest to its end.
  *
  * <p>Any thread. Writers lock one of 64 stripes for some nanoseconds; {@link #merge} takes no lock.
  */
@@ -76,8 +79,8 @@ public final class SpeculativePrefixes implements Placements {
   /**
    * The prompt was routed to the worker, of which it had (or expected) {@code match}.
    *
-   * @param ttlNanos after which time without confirmation the worker will not have it; the predicted time to the first
-   *     token and a margin, or long for workers without events
+   * @param ttlNanos after which time without confirmation the worker will not have it; the
+   *     predicted time to the first token and a margin, or long for workers without events
    */
   public void routed(Worker worker, BlockKeys keys, PrefixMatch match, long ttlNanos) {
     long now = nanoClock.getAsLong();
@@ -255,7 +258,10 @@ public final class SpeculativePrefixes implements Placements {
       VERSION.setRelease(this, version + 1);
     }
 
-    /** Without the lock: a stripe that changes meanwhile is read again; after too many tries it expects nothing. */
+    /**
+     * Without the lock: a stripe that changes meanwhile is read again; after too many tries it
+     * expects nothing.
+     */
     void expect(long key, int depth, PrefixMatch match, long now) {
       int mask = keys.length - 1;
       for (int i = 0; i < WINDOW; i++) {

@@ -29,9 +29,9 @@ public enum Tier {
   /**
    * The tier of an event's {@code medium} field.
    *
-   * <p>vLLM 0.32 names {@code GPU}, {@code CPU}, {@code STORAGE} (0.26 and 0.27 {@code FS}, {@code OBJ}); SGLang 0.5.23
-   * {@code GPU}, {@code CPU_PINNED}, {@code DISK}, {@code EXTERNAL}. Events before vLLM 0.10 have no medium: GPU. A name
-   * not known here counts as the slowest.
+   * <p>vLLM 0.32 names {@code GPU}, {@code CPU}, {@code STORAGE} (0.26 and 0.27 {@code FS}, {@code
+   * OBJ}); SGLang 0.5.23 {@code GPU}, {@code CPU_PINNED}, {@code DISK}, {@code EXTERNAL}. Events
+   * before vLLM 0.10 have no medium: GPU. A name not known here counts as the slowest.
    */
   static Tier ofMedium(@Nullable String medium) {
     if (medium == null) {

@@ -14,12 +14,14 @@ import org.jspecify.annotations.Nullable;
  *
  * <ul>
  *   <li>A hash that is stored twice has two physical copies and must be removed twice.
- *   <li>A block is placed behind its parent's key; one whose parent is unknown is an orphan and left out.
- *   <li>Placeholders of offloading connectors (no tokens) take the key that the hash already has in another tier.
- *   <li>Of a hybrid model's groups the first full attention group is the main one. The others carry the same hashes and
- *       take their keys from it, in whichever order the events come.
- *   <li>A group vetoes matches only after one of its hashes was placed: a group that never agrees with the main one is
- *       not understood, and must not hide what is there.
+ *   <li>A block is placed behind its parent's key; one whose parent is unknown is an orphan and
+ *       left out.
+ *   <li>Placeholders of offloading connectors (no tokens) take the key that the hash already has in
+ *       another tier.
+ *   <li>Of a hybrid model's groups the first full attention group is the main one. The others carry
+ *       the same hashes and take their keys from it, in whichever order the events come.
+ *   <li>A group vetoes matches only after one of its hashes was placed: a group that never agrees
+ *       with the main one is not understood, and must not hide what is there.
  * </ul>
  *
  * <p>Index writer thread only. After {@link #close} nothing has an effect any more.
@@ -39,7 +41,10 @@ public final class WorkerBlocks {
 
   private @Nullable EngineTable[] planes = new @Nullable EngineTable[KeyTable.MAX_PLANES];
 
-  /** Own keys that more than one hash leads to, per plane; such a key stays until the last hash is gone. */
+  /**
+   * Own keys that more than one hash leads to, per plane; such a key stays until the last hash is
+   * gone.
+   */
   private EngineTable.@Nullable LongCounts[] shared =
       new EngineTable.@Nullable LongCounts[KeyTable.MAX_PLANES];
 
@@ -92,7 +97,10 @@ public final class WorkerBlocks {
     }
   }
 
-  /** The publisher started anew: forgets all blocks and what was learned about groups and block size. */
+  /**
+   * The publisher started anew: forgets all blocks and what was learned about groups and block
+   * size.
+   */
   public void restart() {
     clear();
     if (!isClosed) {
@@ -118,7 +126,9 @@ public final class WorkerBlocks {
     index.placements.emptied(worker);
   }
 
-  /** The life is over: look-ups no longer find it, and events that are still queued have no effect. */
+  /**
+   * The life is over: look-ups no longer find it, and events that are still queued have no effect.
+   */
   public void close() {
     if (!isClosed) {
       isClosed = true;
@@ -192,12 +202,10 @@ public final class WorkerBlocks {
     List<Members.Veto> vetoes = new ArrayList<>();
     for (Group group : groups) {
       if (group.hasPlaced) {
-        vetoes.add(
-            new Members.Veto(group.plane, group.blockTokens / canonical, group.needBlocks));
+        vetoes.add(new Members.Veto(group.plane, group.blockTokens / canonical, group.needBlocks));
       }
     }
-    return new Members.Member(
-        worker, member, blockTokens / canonical, hasOffload, vetoes, state);
+    return new Members.Member(worker, member, blockTokens / canonical, hasOffload, vetoes, state);
   }
 
   private long hashes() {
@@ -272,7 +280,9 @@ public final class WorkerBlocks {
     return added;
   }
 
-  /** The canonical blocks of the event's block {@code i} behind {@code parent}: the last one's key. */
+  /**
+   * The canonical blocks of the event's block {@code i} behind {@code parent}: the last one's key.
+   */
   private long keyOf(long parent, KvEvent.BlockStored event, int i, KvEvent.Extras extras) {
     int canonical = index.blockSize();
     int start = i * event.blockSize();
@@ -297,7 +307,8 @@ public final class WorkerBlocks {
     String lora = event.loraName();
     Long id = event.loraId();
     if (lora == null && id != null) {
-      // Before vLLM 0.14 only the number is told. It must not pass for the base model, and no request asks for it.
+      // Before vLLM 0.14 only the number is told. It must not pass for the base model, and no
+      // request asks for it.
       lora = "\0lora-id " + id;
     }
     return KeyChain.root(lora, salt);
@@ -497,7 +508,8 @@ public final class WorkerBlocks {
         switch (event.kind()) {
           case FULL -> Integer.MAX_VALUE;
           case STATE -> 1;
-          // vLLM 0.32 v1/core/single_type_kv_cache_manager.py: ceil((window - 1) / block size), at least one.
+          // vLLM 0.32 v1/core/single_type_kv_cache_manager.py: ceil((window - 1) / block size), at
+          // least one.
           case WINDOW ->
               event.windowTokens() > 0 && size > 0
                   ? Math.max(1, (event.windowTokens() - 1 + size - 1) / size)
@@ -512,8 +524,7 @@ public final class WorkerBlocks {
       skip(SkipReason.BLOCK_SIZE, count);
       return NO_PLANE;
     }
-    Group group =
-        new Group(event.group(), FIRST_GROUP_PLANE + groups.size(), size, need);
+    Group group = new Group(event.group(), FIRST_GROUP_PLANE + groups.size(), size, need);
     groups.add(group);
     return group.plane;
   }

@@ -2,19 +2,20 @@
 package io.kvoy.scoring.kvcache;
 
 import java.util.Arrays;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Sets of index members, each stored once and named by an int.
  *
- * <p>The blocks of a chain are mostly held by the same workers, so a million keys share a few thousand sets: a key costs
- * four bytes for its set whatever the fleet's size, and a look-up that meets the same id twice in a row has nothing to
- * compare. A set is immutable; adding a member leads to another id. Its hash is the xor of one random word per member
- * (Zobrist hashing), so the id of "this set plus that member" is found without looking at the words.
+ * <p>The blocks of a chain are mostly held by the same workers, so a million keys share a few
+ * thousand sets: a key costs four bytes for its set whatever the fleet's size, and a look-up that
+ * meets the same id twice in a row has nothing to compare. A set is immutable; adding a member
+ * leads to another id. Its hash is the xor of one random word per member (Zobrist hashing), so the
+ * id of "this set plus that member" is found without looking at the words.
  *
- * <p>One writer. Readers call only {@link #words}, with ids that they got from {@link KeyTable} after its acquire fence.
- * An id that lost its last use is given to another set only after {@link #QUARANTINE} others were freed, long after any
- * reader that saw it has gone; one that is overtaken nevertheless misjudges one request.
+ * <p>One writer. Readers call only {@link #words}, with ids that they got from {@link KeyTable}
+ * after its acquire fence. An id that lost its last use is given to another set only after {@link
+ * #QUARANTINE} others were freed, long after any reader that saw it has gone; one that is overtaken
+ * nevertheless misjudges one request.
  */
 final class WorkerSets {
 

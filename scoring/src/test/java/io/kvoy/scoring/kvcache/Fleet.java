@@ -19,7 +19,14 @@ final class Fleet {
 
   static Worker worker(int slot, long life) {
     return new Worker(
-        slot, life, "w" + slot, "pool", new Endpoint("10.0.0." + (slot % 250 + 1), 8000), "", "", false);
+        slot,
+        life,
+        "w" + slot,
+        "pool",
+        new Endpoint("10.0.0." + (slot % 250 + 1), 8000),
+        "",
+        "",
+        false);
   }
 
   static int[] ids(int from, int count) {

@@ -117,8 +117,7 @@ class KvEventDecoderTest {
 
     KvEvent.BlockRemoved event = (KvEvent.BlockRemoved) decoded(payload).events().getFirst();
 
-    assertThat(event.hashes())
-        .containsExactly(-5, -1, 0xFF11_1111_1111_1111L, 0x0102, 9);
+    assertThat(event.hashes()).containsExactly(-5, -1, 0xFF11_1111_1111_1111L, 0x0102, 9);
   }
 
   @Test
@@ -191,15 +190,19 @@ class KvEventDecoderTest {
 
   @Test
   void lengthsBeyondTheBytesAreRefusedBeforeAnythingIsAllocated() {
-    assertThat(refused(Fleet.hex("92cb0000000000000000dd7fffffff"))).isEqualTo(KvDecodeError.Kind.TRUNCATED);
+    assertThat(refused(Fleet.hex("92cb0000000000000000dd7fffffff")))
+        .isEqualTo(KvDecodeError.Kind.TRUNCATED);
     // [0.0, [["BlockRemoved", array of 2^31-1]]]
     assertThat(refused(Fleet.hex("92cb00000000000000009192ac426c6f636b52656d6f766564dd7fffffff")))
         .isEqualTo(KvDecodeError.Kind.TRUNCATED);
     // [0.0, [{map of 2^31-1 pairs}]]
-    assertThat(refused(Fleet.hex("92cb000000000000000091df7fffffff"))).isEqualTo(KvDecodeError.Kind.TRUNCATED);
+    assertThat(refused(Fleet.hex("92cb000000000000000091df7fffffff")))
+        .isEqualTo(KvDecodeError.Kind.TRUNCATED);
     // [0.0, [[text of 2^32-1 bytes]]]
-    assertThat(refused(Fleet.hex("92cb00000000000000009191dbffffffff"))).isEqualTo(KvDecodeError.Kind.TOO_LARGE);
-    assertThat(refused(new byte[KvEventDecoder.MAX_PAYLOAD_BYTES + 1])).isEqualTo(KvDecodeError.Kind.TOO_LARGE);
+    assertThat(refused(Fleet.hex("92cb00000000000000009191dbffffffff")))
+        .isEqualTo(KvDecodeError.Kind.TOO_LARGE);
+    assertThat(refused(new byte[KvEventDecoder.MAX_PAYLOAD_BYTES + 1]))
+        .isEqualTo(KvDecodeError.Kind.TOO_LARGE);
   }
 
   @Test

@@ -37,8 +37,7 @@ final class RecordedSession {
         case "pub" -> steps.add(new Published(frames(line.get("frames"))));
         case "replay_request" -> steps.add(new ReplayAsked(TestJson.text(line.get("socket"))));
         case "replay_reply" ->
-            steps.add(
-                new Replayed(TestJson.text(line.get("socket")), frames(line.get("frames"))));
+            steps.add(new Replayed(TestJson.text(line.get("socket")), frames(line.get("frames"))));
         case "request" -> steps.add(asked(line));
         case "response" -> steps.add(answered(line));
         default -> {}

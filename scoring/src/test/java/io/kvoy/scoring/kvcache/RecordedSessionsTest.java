@@ -11,7 +11,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Sessions recorded at real vLLM workers, played into the index and compared with plain maps and with vLLM's answers. */
+/**
+ * Sessions recorded at real vLLM workers, played into the index and compared with plain maps and
+ * with vLLM's answers.
+ */
 class RecordedSessionsTest {
 
   private final PrefixIndex index = new PrefixIndex(PrefixIndexConfig.DEFAULT);
@@ -37,7 +40,9 @@ class RecordedSessionsTest {
         model.apply(batch);
         blocks.apply(batch);
         messages++;
-        assertThat(blocks.blocks()).as("blocks after message %s", messages).isEqualTo(model.blocks());
+        assertThat(blocks.blocks())
+            .as("blocks after message %s", messages)
+            .isEqualTo(model.blocks());
         assertThat(blocks.references()).isEqualTo(model.references());
         assertMatchesModel();
       }
@@ -61,12 +66,7 @@ class RecordedSessionsTest {
   }
 
   @ParameterizedTest
-  @ValueSource(
-      strings = {
-        "session-a",
-        "session-c-llama-bytes-connect",
-        "session-d-hybrid-gemma3"
-      })
+  @ValueSource(strings = {"session-a", "session-c-llama-bytes-connect", "session-d-hybrid-gemma3"})
   void predictionEqualsWhatVllmReports(String session) {
     Map<String, Integer> predicted = new HashMap<>();
     int compared = 0;
@@ -104,8 +104,7 @@ class RecordedSessionsTest {
     assertThat(cachedTokens(CacheIdentity.PLAIN, Fleet.ids(3000, 256))).isEqualTo(224);
     assertThat(
             cachedTokens(
-                CacheIdentity.PLAIN,
-                Fleet.concat(Fleet.ids(3000, 128), Fleet.ids(9000, 64))))
+                CacheIdentity.PLAIN, Fleet.concat(Fleet.ids(3000, 128), Fleet.ids(9000, 64))))
         .as("all 4 full attention blocks are there, but not the window before token 128")
         .isZero();
   }

@@ -9,8 +9,8 @@ import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What one worker's cache holds according to its events, in plain maps: the truth to which the index is compared. Knows
- * blocks by their whole content, not by any key.
+ * What one worker's cache holds according to its events, in plain maps: the truth to which the
+ * index is compared. Knows blocks by their whole content, not by any key.
  */
 final class ReferenceModel {
 
