@@ -99,7 +99,8 @@ public final class KvoyServer implements AutoCloseable {
   private final TokenizerRegistry tokenizers =
       new TokenizerRegistry(
           new FolderTokenizerLoader(
-              TemplateChatText.factory(ChatTemplateOptions.DEFAULTS, Clock.systemUTC())),
+              TemplateChatText.factory(ChatTemplateOptions.DEFAULTS, Clock.systemUTC()),
+              FolderTokenizerLoader.Settings.DEFAULT),
           Clock.systemUTC(),
           TokenizerRegistry.Timing.DEFAULT);
   private final ScheduledExecutorService housekeeping =

@@ -53,6 +53,9 @@ public final class RoutingPipeline {
   /** Suggested pause for a client that found no ready worker; a health interval or two. */
   private static final int RETRY_AFTER_SECONDS = 2;
 
+  /** No request is turned away for its predicted time; that is for a policy to say. */
+  private static final double NO_LIMIT_MILLIS = 0;
+
   /** Events of a prefill follow its end within milliseconds; the rest is margin for a busy worker. */
   private static final long SPECULATIVE_TTL_NANOS = 2_000_000_000L;
 
@@ -192,6 +195,15 @@ public final class RoutingPipeline {
         Dispatch dispatch = feedback.dispatched(request, world, picked, wanted);
         yield new RoutingDecision.Route(dispatch);
       }
+      case Pick.Saturated saturated -> {
+        feedback.rejected(request.pool(), request.head().api(), RequestOutcome.SATURATED);
+        yield new RoutingDecision.Reject(
+            429,
+            ErrorBody.of(
+                request.head().api(), 429, "All workers of this model are busy. Try again later."),
+            RequestOutcome.SATURATED,
+            (int) Math.max(1, Math.ceilDiv(saturated.retryAfter().toMillis(), 1000L)));
+      }
       case Pick.NoCandidate _ -> {
         feedback.rejected(request.pool(), request.head().api(), RequestOutcome.NO_CANDIDATE);
         yield new RoutingDecision.Reject(
@@ -245,6 +257,7 @@ public final class RoutingPipeline {
         expectedOutput(request.request()),
         feedback.reportsFirstToken(request),
         inFlightTtl.get(),
+        NO_LIMIT_MILLIS,
         null,
         0);
   }

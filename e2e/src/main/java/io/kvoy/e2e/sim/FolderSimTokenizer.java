@@ -38,7 +38,8 @@ public final class FolderSimTokenizer implements SimTokenizer {
   public static FolderSimTokenizer load(Path folder, String endToken) throws IOException {
     TokenizerLoader loader =
         new FolderTokenizerLoader(
-            TemplateChatText.factory(ChatTemplateOptions.DEFAULTS, Clock.systemUTC()));
+            TemplateChatText.factory(ChatTemplateOptions.DEFAULTS, Clock.systemUTC()),
+              FolderTokenizerLoader.Settings.DEFAULT);
     return switch (loader.load(folder)) {
       case TokenizerLoader.Load.Loaded(PromptTokenizer tokenizer, String _) -> {
         if (tokenizer.tokenize(new Prompt.Texts(List.of(endToken), false))

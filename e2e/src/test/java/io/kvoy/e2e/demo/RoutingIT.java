@@ -98,6 +98,14 @@ final class RoutingIT {
 
     assertThat(routed).allMatch(turn -> turn.answer().ok());
     report("unique prompts", plain, routed);
+    routed.forEach(
+        turn ->
+            System.out.printf(
+                "%s predicted %s actual %.0f: %s%n",
+                turn.answer().header("x-kvoy-target"),
+                turn.answer().header("x-kvoy-predicted-ttft-ms"),
+                turn.answer().ttftMillis(),
+                turn.answer().header("x-kvoy-why")));
     assertThat(LoadRun.ttftQuantile(routed, 0.5) / LoadRun.ttftQuantile(plain, 0.5))
         .isLessThanOrEqualTo(1.05);
   }
@@ -113,6 +121,9 @@ final class RoutingIT {
           .as("conversation %d turn %d", turn.conversation(), turn.turn())
           .isEqualTo(Long.toString(turn.answer().cachedTokens()));
       assertThat(turn.answer().header("x-kvoy-target"))
+          .as(
+              "conversation %d turn %d: %s",
+              turn.conversation(), turn.turn(), turn.answer().header("x-kvoy-why"))
           .isEqualTo(target(turns, turn.conversation()));
       if (turn.turn() > 1) {
         assertThat(turn.answer().cachedTokens()).isPositive();

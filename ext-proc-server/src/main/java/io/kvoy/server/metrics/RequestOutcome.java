@@ -19,6 +19,8 @@ public enum RequestOutcome {
   UNAUTHORIZED,
   /** 429: limits of the tenant. */
   LIMITED,
+  /** 429: no worker would answer within the wanted time. */
+  SATURATED,
   /** 404: no pool serves the model. */
   UNKNOWN_MODEL,
   /** 503: no worker may be picked. */
