@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.tokenizer.chat;
+
+import io.kvoy.inference.Json;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.SequencedMap;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Messages and tools of a request to what vLLM 0.32 hands to the template ({@code
+ * vllm/renderers/chat_utils.py}, {@code vllm/renderers/hf.py} and the request models in front of
+ * them). Stateless.
+ *
+ * <table>
+ * <caption>What changes</caption>
+ * <tr><td>content</td><td>one text, parts joined with a line feed, or a list of parts, by {@link ContentFormat}; null
+ * becomes empty</td></tr>
+ * <tr><td>system content</td><td>loses a first line starting with {@code x-anthropic-billing-header}</td></tr>
+ * <tr><td>tool calls</td><td>arguments become an object, {@code {}} when they are none; an empty list goes</td></tr>
+ * <tr><td>reasoning</td><td>stands under {@code reasoning} and {@code reasoning_content}</td></tr>
+ * <tr><td>tools</td><td>name, description, parameters, strict, in this order; the middle two null when absent</td></tr>
+ * </table>
+ */
+final class ChatNormalizer {
+  private static final String BILLING_HEADER = "x-anthropic-billing-header";
+
+  /** Keys of content parts that vLLM knows; it passes others on in {@link ContentFormat#OPENAI}. */
+  private static final Set<String> TEXT_PARTS =
+      Set.of("text", "input_text", "output_text", "refusal", "thinking");
+
+  /** What the worker answers 400 for, or what is beyond this class. */
+  static final class Stop extends Exception {
+    private static final long serialVersionUID = 1;
+
+    private final boolean refused;
+    private final String reason;
+
+    private Stop(boolean refused, String reason) {
+      super(null, null, false, false);
+      this.refused = refused;
+      this.reason = reason;
+    }
+
+    static Stop refused(String message) {
+      return new Stop(true, message);
+    }
+
+    static Stop unsupported(String feature) {
+      return new Stop(false, feature);
+    }
+
+    boolean isRefused() {
+      return refused;
+    }
+
+    String reason() {
+      return reason;
+    }
+  }
+
+  private ChatNormalizer() {}
+
+  static List<Json.Obj> messages(List<Json.Obj> messages, ContentFormat format) throws Stop {
+    List<Json.Obj> conversation = new ArrayList<>(messages.size());
+    for (Json.Obj message : messages) {
+      conversation.add(message(message, format));
+    }
+    return conversation;
+  }
+
+  private static Json.Obj message(Json.Obj message, ContentFormat format) throws Stop {
+    if (!(message.get("role") instanceof Json.Str(String role))) {
+      throw Stop.unsupported("message_shape");
+    }
+    SequencedMap<String, Json> result = new LinkedHashMap<>();
+    result.put("role", new Json.Str(role));
+    List<Json> parts = parts(message.get("content"));
+    if (role.equals("system")) {
+      parts = withoutBillingHeader(parts);
+    }
+    result.put("content", content(parts, format));
+    switch (role) {
+      case "assistant" -> addAssistantFields(message, result);
+      case "tool" -> {
+        Json id = message.get("tool_call_id");
+        if (id != null) {
+          result.put("tool_call_id", id);
+        }
+        joinTextParts(result);
+      }
+      default -> {}
+    }
+    for (String key : List.of("name", "task")) {
+      if (message.get(key) instanceof Json.Str value) {
+        result.put(key, value);
+      }
+    }
+    if (role.equals("developer")) {
+      Json tools = message.get("tools");
+      result.put("tools", tools == null ? Json.Null.NULL : tools);
+    }
+    return new Json.Obj(result);
+  }
+
+  private static List<Json> parts(@Nullable Json content) throws Stop {
+    return switch (content) {
+      case null -> List.of();
+      case Json.Null _ -> List.of();
+      case Json.Str text -> List.of(text);
+      case Json.Arr(var items) -> items;
+      case Json.Bool _, Json.Int _, Json.BigInt _, Json.Real _, Json.Obj _ ->
+          throw Stop.unsupported("content_shape");
+    };
+  }
+
+  private static List<Json> withoutBillingHeader(List<Json> parts) {
+    List<Json> kept = new ArrayList<>(parts.size());
+    for (Json part : parts) {
+      String text =
+          switch (part) {
+            case Json.Str(String plain) -> plain;
+            case Json.Obj object
+                when object.get("type") instanceof Json.Str(String type)
+                    && type.equals("text")
+                    && object.get("text") instanceof Json.Str(String inner) ->
+                inner;
+            default -> "";
+          };
+      if (!text.startsWith(BILLING_HEADER)) {
+        kept.add(part);
+        continue;
+      }
+      int lineEnd = text.indexOf('\n');
+      if (lineEnd < 0 || lineEnd + 1 == text.length()) {
+        continue;
+      }
+      Json.Str rest = new Json.Str(text.substring(lineEnd + 1));
+      kept.add(part instanceof Json.Obj object ? with(object, "text", rest) : rest);
+    }
+    return kept;
+  }
+
+  private static Json.Obj with(Json.Obj object, String key, Json value) {
+    SequencedMap<String, Json> fields = new LinkedHashMap<>(object.fields());
+    fields.put(key, value);
+    return new Json.Obj(fields);
+  }
+
+  private static Json content(List<Json> parts, ContentFormat format) throws Stop {
+    if (format == ContentFormat.STRING
+        && parts.size() == 1
+        && parts.getFirst() instanceof Json.Str) {
+      return parts.getFirst();
+    }
+    List<Json> wrapped = new ArrayList<>(parts.size());
+    List<String> texts = new ArrayList<>(parts.size());
+    for (Json part : parts) {
+      switch (part) {
+        case Json.Str(String text) -> {
+          wrapped.add(textPart(text, Map.of()));
+          texts.add(text);
+        }
+        case Json.Obj object -> {
+          String type = partType(object);
+          if (type.equals("tool_reference")) {
+            if (!(object.get("name") instanceof Json.Str(String name))) {
+              throw Stop.unsupported("content_shape");
+            }
+            SequencedMap<String, Json> reference = new LinkedHashMap<>();
+            reference.put("type", new Json.Str(type));
+            reference.put("name", new Json.Str(name));
+            wrapped.add(new Json.Obj(reference));
+            texts.add(name);
+            continue;
+          }
+          if (!TEXT_PARTS.contains(type)) {
+            throw Stop.unsupported("content_part");
+          }
+          String key = type.equals("refusal") || type.equals("thinking") ? type : "text";
+          if (!(object.get(key) instanceof Json.Str(String text))) {
+            throw Stop.unsupported("content_shape");
+          }
+          wrapped.add(textPart(text, Map.of()));
+          texts.add(text);
+        }
+        case Json.Null _, Json.Bool _, Json.Int _, Json.BigInt _, Json.Real _, Json.Arr _ ->
+            throw Stop.unsupported("content_shape");
+      }
+    }
+    if (format == ContentFormat.OPENAI) {
+      return new Json.Arr(wrapped);
+    }
+    // An empty part leaves no line feed behind.
+    texts.removeIf(String::isEmpty);
+    return new Json.Str(String.join("\n", texts));
+  }
+
+  private static String partType(Json.Obj part) throws Stop {
+    Json uuid = part.get("uuid");
+    if (!(part.get("type") instanceof Json.Str(String type))
+        || (uuid != null && uuid != Json.Null.NULL)) {
+      throw Stop.unsupported("content_part");
+    }
+    return type;
+  }
+
+  private static Json textPart(String text, Map<String, Json> extra) {
+    SequencedMap<String, Json> part = new LinkedHashMap<>();
+    part.put("type", new Json.Str("text"));
+    part.put("text", new Json.Str(text));
+    part.putAll(extra);
+    return new Json.Obj(part);
+  }
+
+  private static void joinTextParts(SequencedMap<String, Json> message) {
+    if (!(message.get("content") instanceof Json.Arr(var items))) {
+      return;
+    }
+    List<String> texts = new ArrayList<>();
+    for (Json item : items) {
+      if (!(item instanceof Json.Obj part)
+          || !(part.get("type") instanceof Json.Str(String type))
+          || !type.equals("text")) {
+        return;
+      }
+      texts.add(part.get("text") instanceof Json.Str(String text) ? text : "");
+    }
+    message.put("content", new Json.Str(String.join("\n", texts)));
+  }
+
+  private static void addAssistantFields(Json.Obj message, SequencedMap<String, Json> result)
+      throws Stop {
+    Json calls = message.get("tool_calls");
+    if (calls != null && calls != Json.Null.NULL) {
+      if (!(calls instanceof Json.Arr(var items))) {
+        throw Stop.unsupported("message_shape");
+      }
+      List<Json> normalized = new ArrayList<>(items.size());
+      for (Json item : items) {
+        normalized.add(toolCall(item));
+      }
+      if (!normalized.isEmpty()) {
+        result.put("tool_calls", new Json.Arr(normalized));
+      }
+    }
+    Json reasoning = message.get("reasoning");
+    if (reasoning == null || reasoning == Json.Null.NULL) {
+      reasoning = message.get("reasoning_content");
+    }
+    if (reasoning != null && reasoning != Json.Null.NULL) {
+      result.put("reasoning", reasoning);
+      result.put("reasoning_content", reasoning);
+    }
+  }
+
+  private static Json toolCall(Json item) throws Stop {
+    if (!(item instanceof Json.Obj call)
+        || !(call.get("function") instanceof Json.Obj function)
+        || !(function.get("name") instanceof Json.Str name)) {
+      throw Stop.unsupported("tool_call_shape");
+    }
+    if (call.get("type") instanceof Json.Str(String type) && !type.equals("function")) {
+      throw Stop.refused("chat completions only support assistant tool_calls of type 'function'.");
+    }
+    Json arguments = arguments(function.get("arguments"));
+    SequencedMap<String, Json> inner = new LinkedHashMap<>();
+    if (isFromResponses(call, function)) {
+      inner.put("name", name);
+      inner.put("arguments", arguments);
+    } else {
+      inner.put("arguments", arguments);
+      inner.put("name", name);
+    }
+    SequencedMap<String, Json> result = new LinkedHashMap<>();
+    Json id = call.get("id");
+    if (id != null) {
+      result.put("id", id);
+    }
+    result.put("function", new Json.Obj(inner));
+    result.put("type", new Json.Str("function"));
+    return new Json.Obj(result);
+  }
+
+  /**
+   * Requests of the chat and messages APIs pass through a model that puts {@code arguments} first,
+   * whatever the client sent. The responses API builds its calls itself ({@code
+   * entrypoints/openai/responses/utils.py}), name first, in this order of keys, which chat clients
+   * do not use.
+   */
+  private static boolean isFromResponses(Json.Obj call, Json.Obj function) {
+    return List.copyOf(call.fields().sequencedKeySet()).equals(List.of("id", "function", "type"))
+        && List.copyOf(function.fields().sequencedKeySet()).equals(List.of("name", "arguments"));
+  }
+
+  private static Json arguments(@Nullable Json arguments) {
+    if (arguments instanceof Json.Obj) {
+      return arguments;
+    }
+    if (arguments instanceof Json.Str(String text)) {
+      try {
+        if (PythonJson.parse(text) instanceof Json.Obj parsed) {
+          return parsed;
+        }
+      } catch (PythonJson.Malformed e) {
+        // Old turns may hold anything; the worker goes on with no arguments.
+        return new Json.Obj(new LinkedHashMap<>());
+      }
+    }
+    return new Json.Obj(new LinkedHashMap<>());
+  }
+
+  /**
+   * For templates that know no {@code developer}: that role becomes {@code system}, and all system
+   * messages one at the front.
+   */
+  static List<Json.Obj> developerAsSystem(List<Json.Obj> conversation) {
+    List<String> systemTexts = new ArrayList<>();
+    List<Json.Obj> others = new ArrayList<>();
+    List<Json.Obj> converted = new ArrayList<>();
+    boolean needsMerge = false;
+    for (Json.Obj message : conversation) {
+      Json.Obj result = message;
+      if (hasRole(message, "developer")) {
+        SequencedMap<String, Json> fields = new LinkedHashMap<>(message.fields());
+        fields.put("role", new Json.Str("system"));
+        fields.remove("tools");
+        result = new Json.Obj(fields);
+      }
+      if (hasRole(result, "system")) {
+        needsMerge |= !converted.isEmpty() || !systemTexts.isEmpty();
+        String text = textOf(result.get("content"));
+        if (!text.isEmpty()) {
+          systemTexts.add(text);
+        }
+      } else {
+        others.add(result);
+      }
+      converted.add(result);
+    }
+    if (!needsMerge) {
+      return converted;
+    }
+    SequencedMap<String, Json> merged = new LinkedHashMap<>();
+    merged.put("role", new Json.Str("system"));
+    merged.put("content", new Json.Str(String.join("\n\n", systemTexts)));
+    others.addFirst(new Json.Obj(merged));
+    return others;
+  }
+
+  static boolean hasRole(Json.Obj message, String role) {
+    return message.get("role") instanceof Json.Str(String own) && own.equals(role);
+  }
+
+  private static String textOf(@Nullable Json content) {
+    if (content instanceof Json.Str(String text)) {
+      return text;
+    }
+    List<String> texts = new ArrayList<>();
+    if (content instanceof Json.Arr(var items)) {
+      for (Json item : items) {
+        if (item instanceof Json.Obj part && part.get("text") instanceof Json.Str(String text)) {
+          texts.add(text);
+        }
+      }
+    }
+    return String.join("\n", texts);
+  }
+
+  static Json tools(List<Json> tools) throws Stop {
+    List<Json> result = new ArrayList<>(tools.size());
+    for (Json tool : tools) {
+      result.add(tool(tool));
+    }
+    return new Json.Arr(result);
+  }
+
+  private static Json tool(Json item) throws Stop {
+    if (!(item instanceof Json.Obj tool)
+        || !(tool.get("function") instanceof Json.Obj function)
+        || !(function.get("name") instanceof Json.Str name)) {
+      throw Stop.unsupported("tool_shape");
+    }
+    SequencedMap<String, Json> inner = new LinkedHashMap<>();
+    inner.put("name", name);
+    Json description = orNull(function.get("description"));
+    Json parameters = orNull(function.get("parameters"));
+    if (!(description instanceof Json.Str || description == Json.Null.NULL)
+        || !(parameters instanceof Json.Obj || parameters == Json.Null.NULL)) {
+      throw Stop.unsupported("tool_shape");
+    }
+    inner.put("description", description);
+    inner.put("parameters", parameters);
+    addFlag("strict", function.get("strict"), inner);
+    Json deferLoading = orNull(tool.get("defer_loading"));
+    Json ownDeferLoading = orNull(function.get("defer_loading"));
+    addFlag(
+        "defer_loading", ownDeferLoading == Json.Null.NULL ? deferLoading : ownDeferLoading, inner);
+    SequencedMap<String, Json> result = new LinkedHashMap<>();
+    result.put("type", new Json.Str("function"));
+    result.put("function", new Json.Obj(inner));
+    addFlag("defer_loading", deferLoading, result);
+    return new Json.Obj(result);
+  }
+
+  private static Json orNull(@Nullable Json value) {
+    return value == null ? Json.Null.NULL : value;
+  }
+
+  private static void addFlag(String key, @Nullable Json value, SequencedMap<String, Json> target)
+      throws Stop {
+    if (value == null || value == Json.Null.NULL) {
+      return;
+    }
+    if (!(value instanceof Json.Bool)) {
+      throw Stop.unsupported("tool_shape");
+    }
+    target.put(key, value);
+  }
+}
