@@ -2,6 +2,7 @@
 package io.kvoy.e2e.sim;
 
 import io.kvoy.inference.ApiKind;
+import io.kvoy.inference.Json;
 import io.kvoy.inference.Prompt;
 import io.kvoy.inference.RequestParse;
 import io.kvoy.inference.dialect.Dialects;
@@ -12,9 +13,11 @@ import io.kvoy.tokenizer.Tokenization;
 import io.kvoy.tokenizer.TokenizerLoader;
 import io.kvoy.tokenizer.chat.ChatTemplateOptions;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Clock;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** A real tokenizer with its chat template, from its folder. Thread-safe. */
 public final class FolderSimTokenizer implements SimTokenizer {
@@ -27,6 +30,23 @@ public final class FolderSimTokenizer implements SimTokenizer {
   private FolderSimTokenizer(PromptTokenizer tokenizer, int endId) {
     this.tokenizer = tokenizer;
     this.endId = endId;
+  }
+
+  /** Loads a folder; the token that ends an answer is its {@code eos_token}. */
+  public static FolderSimTokenizer load(Path folder) throws IOException {
+    Path file = folder.resolve("tokenizer_config.json");
+    if (PythonJson.read(Files.readString(file))
+            instanceof PythonJson.Outcome.Read(Json.Obj config)
+        && endToken(config.get("eos_token")) instanceof String token) {
+      return load(folder, token);
+    }
+    throw new IOException(file + " names no eos_token");
+  }
+
+  /** An added token is written as its text or as an object with the text in {@code content}. */
+  private static @Nullable String endToken(@Nullable Json token) {
+    Json text = token instanceof Json.Obj added ? added.get("content") : token;
+    return text == null ? null : text.asString();
   }
 
   /**

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.e2e.sim;
 
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -197,20 +198,18 @@ final class SimProgram implements Callable<Integer> {
             new EventOptions(
                 eventsEndpoint, replayEndpoint, topic, bufferSteps, format, framing, !byteHashes))
         .dataParallelSize(dataParallelSize)
-        .tokenizer(open(tokenizer))
+        .tokenizer(tokenizer())
         .build();
   }
 
-  /**
-   * The tokenizer of a folder.
-   *
-   * <p>PLUG-IN PLACE: a folder becomes {@code new PromptSimTokenizer(<folder tokenizer>, vocabulary
-   * size, end id)} here.
-   */
-  private static @Nullable SimTokenizer open(@Nullable Path folder) {
-    if (folder != null) {
-      throw new IllegalArgumentException("--tokenizer is not supported by this build: " + folder);
+  private @Nullable SimTokenizer tokenizer() {
+    if (tokenizer == null) {
+      return null;
     }
-    return null;
+    try {
+      return FolderSimTokenizer.load(tokenizer);
+    } catch (IOException e) {
+      throw new IllegalArgumentException("--tokenizer cannot be used: " + e.getMessage(), e);
+    }
   }
 }
