@@ -46,6 +46,11 @@ public final class FolderTokenizerLoader implements TokenizerLoader {
   private final ChatTextFactory chatTexts;
   private final Settings settings;
 
+  /** With {@link Settings#DEFAULT}. */
+  public FolderTokenizerLoader(ChatTextFactory chatTexts) {
+    this(chatTexts, Settings.DEFAULT);
+  }
+
   public FolderTokenizerLoader(ChatTextFactory chatTexts, Settings settings) {
     this.chatTexts = chatTexts;
     this.settings = settings;
