@@ -27,7 +27,9 @@ final class HandOver {
   /** The subscription exists. */
   record Opened(Worker worker) implements Item {}
 
-  /** Messages may be missing: the connection was lost and is there again, or some were dropped here. */
+  /**
+   * Messages may be missing: the connection was lost and is there again, or some were dropped here.
+   */
   record Interrupted(Worker worker) implements Item {}
 
   record Published(Worker worker, List<byte[]> frames, int bytes, long receivedNanos)

@@ -182,7 +182,10 @@ public final class KvStream {
     showState();
   }
 
-  /** Messages may be missing: the connection was lost and is there again, or some were dropped on the way here. */
+  /**
+   * Messages may be missing: the connection was lost and is there again, or some were dropped on
+   * the way here.
+   */
   public void onInterruption(long nowNanos) {
     if (isClosed) {
       return;

@@ -33,8 +33,7 @@ class KvEventSubscriberTest {
   private final ZContext context = new ZContext();
   private final PrefixIndex index = new PrefixIndex(PrefixIndexConfig.DEFAULT);
   private final Fleet.Heard heard = new Fleet.Heard();
-  private final KvEventSubscriber subscriber =
-      new KvEventSubscriber(index, CONFIG, _ -> 0, heard);
+  private final KvEventSubscriber subscriber = new KvEventSubscriber(index, CONFIG, _ -> 0, heard);
   private final List<FakePublisher> publishers = new ArrayList<>();
   private final PrefixMatch match = new PrefixMatch();
 
@@ -57,8 +56,7 @@ class KvEventSubscriberTest {
 
   private static Worker worker(int slot, String events, String replay, boolean bind) {
     Worker plain = Fleet.worker(slot, 1);
-    return new Worker(
-        slot, 1, plain.name(), plain.pool(), plain.endpoint(), events, replay, bind);
+    return new Worker(slot, 1, plain.name(), plain.pool(), plain.endpoint(), events, replay, bind);
   }
 
   /** Blocks of 16 tokens starting at {@code first}, one event. */
@@ -69,8 +67,7 @@ class KvEventSubscriberTest {
   }
 
   private int cached(Worker worker, int first) {
-    index.lookup(
-        BlockKeys.of(CacheIdentity.PLAIN, Fleet.ids(first, 16 * 8 + 1), 16), match);
+    index.lookup(BlockKeys.of(CacheIdentity.PLAIN, Fleet.ids(first, 16 * 8 + 1), 16), match);
     return match.cachedTokens(worker);
   }
 
@@ -126,13 +123,17 @@ class KvEventSubscriberTest {
     until("the end of the replay", () -> state(worker) == KvViewState.LIVE);
   }
 
-  /** Publishes until something arrives: a PUB socket drops what it sends before the subscription has reached it. */
+  /**
+   * Publishes until something arrives: a PUB socket drops what it sends before the subscription has
+   * reached it.
+   */
   private boolean subscribed(FakePublisher publisher, Worker worker, int first) {
     if (state(worker) != KvViewState.LIVE) {
       return false;
     }
     publisher.publish(chain(first, 1));
-    return heard.batches > 0 && heard.log.stream().noneMatch(l -> l.endsWith("GAPPED"))
+    return heard.batches > 0
+        && heard.log.stream().noneMatch(l -> l.endsWith("GAPPED"))
         && cached(worker, first) > 0;
   }
 

@@ -23,7 +23,9 @@ class PrefixIndexTest {
     return index.open(Fleet.worker(slot, 1), KvViewState.LIVE, heard);
   }
 
-  /** The worker caches the ids' whole blocks under hashes made of its base and the block's number. */
+  /**
+   * The worker caches the ids' whole blocks under hashes made of its base and the block's number.
+   */
   private static void cache(WorkerBlocks worker, int[] ids, int blockSize, long base) {
     cache(worker, ids, blockSize, base, null, null);
   }
@@ -204,8 +206,7 @@ class PrefixIndexTest {
     worker.apply(Fleet.batch(Fleet.removed(3)));
 
     assertThat(cached(worker, ids)).isEqualTo(32);
-    worker.apply(
-        Fleet.batch(Fleet.stored(new long[] {3}, 2, Arrays.copyOfRange(ids, 32, 48), 16)));
+    worker.apply(Fleet.batch(Fleet.stored(new long[] {3}, 2, Arrays.copyOfRange(ids, 32, 48), 16)));
     assertThat(cached(worker, ids)).isEqualTo(80);
   }
 
@@ -223,7 +224,8 @@ class PrefixIndexTest {
   void multimodalItemsEnterTheKeyWhereTheyStart() {
     WorkerBlocks worker = open(0);
     int[] ids = Fleet.ids(1, 65);
-    // vLLM 0.32: the item spans tokens 21..40; in the second block of 32 it shows with a negative offset.
+    // vLLM 0.32: the item spans tokens 21..40; in the second block of 32 it shows with a negative
+    // offset.
     worker.apply(
         Fleet.batch(
             new KvEvent.BlockStored(
@@ -294,8 +296,7 @@ class PrefixIndexTest {
     assertThat(cached(worker, ids)).isEqualTo(16);
     assertThat(match.cachedTokensAnyTier(worker.worker())).isEqualTo(64);
 
-    worker.apply(
-        Fleet.batch(new KvEvent.BlockRemoved(new long[] {3}, Tier.CPU, KvEvent.NO_GROUP)));
+    worker.apply(Fleet.batch(new KvEvent.BlockRemoved(new long[] {3}, Tier.CPU, KvEvent.NO_GROUP)));
     assertThat(cached(worker, ids)).isEqualTo(16);
     assertThat(match.cachedTokensAnyTier(worker.worker())).isEqualTo(32);
     assertThat(heard.skipped).isEmpty();

@@ -16,8 +16,7 @@ class SpeculativePrefixesTest {
   private final PrefixIndex index = new PrefixIndex(PrefixIndexConfig.DEFAULT, speculative);
   private final Worker worker = Fleet.worker(0, 1);
   private final Worker other = Fleet.worker(1, 1);
-  private final WorkerBlocks blocks =
-      index.open(worker, KvViewState.LIVE, KvCacheListener.NONE);
+  private final WorkerBlocks blocks = index.open(worker, KvViewState.LIVE, KvCacheListener.NONE);
   private final WorkerBlocks otherBlocks =
       index.open(other, KvViewState.BLIND, KvCacheListener.NONE);
   private final PrefixMatch match = new PrefixMatch();
@@ -41,8 +40,7 @@ class SpeculativePrefixesTest {
   private void store(int[] ids) {
     long[] hashes = new long[ids.length / 16];
     Arrays.setAll(hashes, i -> 1000 + i);
-    blocks.apply(
-        Fleet.batch(Fleet.stored(hashes, 0, Arrays.copyOf(ids, hashes.length * 16), 16)));
+    blocks.apply(Fleet.batch(Fleet.stored(hashes, 0, Arrays.copyOf(ids, hashes.length * 16), 16)));
   }
 
   @Test
@@ -163,8 +161,7 @@ class SpeculativePrefixesTest {
 
   @Test
   void expectationIsRoundedToTheWorkersOwnBlocks() {
-    blocks.apply(
-        Fleet.batch(Fleet.stored(new long[] {1}, 0, Fleet.ids(7000, 32), 32)));
+    blocks.apply(Fleet.batch(Fleet.stored(new long[] {1}, 0, Fleet.ids(7000, 32), 32)));
 
     route(worker, keys(Fleet.ids(1, 16 * 5 + 1)));
 
