@@ -27,7 +27,10 @@ final class HandOver {
   /** The subscription exists. */
   record Opened(Worker worker) implements Item {}
 
-  record Reconnected(Worker worker) implements Item {}
+  /**
+   * Messages may be missing: the connection was lost and is there again, or some were dropped here.
+   */
+  record Interrupted(Worker worker) implements Item {}
 
   record Published(Worker worker, List<byte[]> frames, int bytes, long receivedNanos)
       implements Item {}
@@ -79,7 +82,7 @@ final class HandOver {
       case Published published -> bytes.addAndGet(-published.bytes());
       case Replayed replayed -> bytes.addAndGet(-replayed.bytes());
       case null -> {}
-      case Add _, Remove _, Opened _, Reconnected _ -> {}
+      case Add _, Remove _, Opened _, Interrupted _ -> {}
     }
     return item;
   }

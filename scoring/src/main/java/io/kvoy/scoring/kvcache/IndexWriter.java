@@ -103,10 +103,10 @@ final class IndexWriter {
           fulfil(stream);
         }
       }
-      case HandOver.Reconnected(Worker worker) -> {
+      case HandOver.Interrupted(Worker worker) -> {
         KvStream stream = streams.get(worker);
         if (stream != null) {
-          stream.onReconnected(now);
+          stream.onInterruption(now);
           fulfil(stream);
         }
       }

@@ -109,11 +109,16 @@ public final class KvEventSubscriber implements AutoCloseable {
    * done.
    */
   int doWork(long waitMillis) throws InterruptedException {
+    return readSockets(waitMillis) + writer.doWork(0, System.nanoTime());
+  }
+
+  /** The socket half of {@link #doWork}. */
+  int readSockets(long waitMillis) {
     int done = 0;
     for (SocketLoop loop : loops) {
       done += loop.doWork(waitMillis);
     }
-    return done + writer.doWork(0, System.nanoTime());
+    return done;
   }
 
   private interface Round {

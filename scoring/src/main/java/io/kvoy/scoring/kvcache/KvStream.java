@@ -51,7 +51,7 @@ public final class KvStream {
    */
   public record AskReplay(long fromSequence, int id) implements Wish {}
 
-  /** Close the connection to the publisher and open it again; then call {@link #onReconnected}. */
+  /** Close the connection to the publisher and open it again; then call {@link #onInterruption}. */
   public record Reconnect() implements Wish {}
 
   /** How many past payloads are remembered to tell a duplicate from a restart. */
@@ -102,6 +102,10 @@ public final class KvStream {
   private long replayProgressNanos;
   private int gapReplays;
   private boolean mustRetry;
+
+  /** An interruption happened during a replay, perhaps after its last message. */
+  private boolean mustProbe;
+
   private long failedNanos;
 
   private final Deque<Held> held = new ArrayDeque<>();
@@ -178,13 +182,18 @@ public final class KvStream {
     showState();
   }
 
-  /** The connection to the publisher was lost and is there again. */
-  public void onReconnected(long nowNanos) {
+  /**
+   * Messages may be missing: the connection was lost and is there again, or some were dropped on
+   * the way here.
+   */
+  public void onInterruption(long nowNanos) {
     if (isClosed) {
       return;
     }
     if (canReplay && (replay == Replay.NONE || replay == Replay.PROBE)) {
       probe(nowNanos);
+    } else {
+      mustProbe = canReplay;
     }
     showState();
   }
@@ -342,6 +351,7 @@ public final class KvStream {
   }
 
   private void probe(long nowNanos) {
+    mustProbe = false;
     if (next > 0) {
       startReplay(Replay.PROBE, next - 1, nowNanos);
     } else {
@@ -494,6 +504,9 @@ public final class KvStream {
           held.addFirst(again);
         }
       }
+    }
+    if (mustProbe && replay == Replay.NONE) {
+      probe(nowNanos);
     }
   }
 

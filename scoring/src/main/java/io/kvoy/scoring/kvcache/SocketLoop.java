@@ -5,9 +5,11 @@ import io.kvoy.scoring.fleet.Worker;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
+import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
@@ -48,6 +50,9 @@ final class SocketLoop implements AutoCloseable {
   private final Map<Worker, Subscription> byWorker = new HashMap<>();
   private final Map<String, Subscription> byBoundEndpoint = new HashMap<>();
   private final Map<Worker, Replay> replays = new HashMap<>();
+
+  /** Whose messages were dropped; they are told to look for them when there is room again. */
+  private final Set<Worker> lossy = new HashSet<>();
 
   /** A SUB socket and who publishes on it. */
   private static final class Subscription {
@@ -91,13 +96,13 @@ final class SocketLoop implements AutoCloseable {
         });
   }
 
-  /** Any thread: connect anew; {@link HandOver.Reconnected} follows. */
+  /** Any thread: connect anew; {@link HandOver.Interrupted} follows. */
   void reconnect(Worker worker) {
     commands.add(
         () -> {
           closeSubscription(worker);
           if (openSubscription(worker)) {
-            out.put(new HandOver.Reconnected(worker));
+            out.put(new HandOver.Interrupted(worker));
           }
         });
   }
@@ -118,13 +123,16 @@ final class SocketLoop implements AutoCloseable {
       int connections = subscription.connections.get();
       if (connections > subscription.handledConnections) {
         subscription.handledConnections = connections;
-        subscription.workers.forEach(worker -> out.put(new HandOver.Reconnected(worker)));
+        subscription.workers.forEach(worker -> out.put(new HandOver.Interrupted(worker)));
       }
       if (poller.pollin(subscription.pollIndex)) {
         messages += readPublished(subscription);
       }
     }
     if (!out.isNearlyFull()) {
+      // The next message would show the loss, but there may be none for a while.
+      lossy.forEach(worker -> out.put(new HandOver.Interrupted(worker)));
+      lossy.clear();
       for (Map.Entry<Worker, Replay> replay : List.copyOf(replays.entrySet())) {
         if (poller.pollin(replay.getValue().pollIndex())) {
           messages += readReplayed(replay.getKey(), replay.getValue());
@@ -155,6 +163,7 @@ final class SocketLoop implements AutoCloseable {
         listener.onMalformed(subscription.workers.getFirst(), KvDecodeError.Kind.UNKNOWN_TOPIC);
       } else if (!out.offer(
           new HandOver.Published(worker, frames, size(frames), System.nanoTime()))) {
+        lossy.add(worker);
         listener.onQueueFull(worker);
       }
     }

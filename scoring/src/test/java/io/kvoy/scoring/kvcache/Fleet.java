@@ -86,6 +86,12 @@ final class Fleet {
     int duplicates;
     int cleared;
     int batches;
+    Runnable onQueueFull = () -> {};
+
+    @Override
+    public void onQueueFull(Worker worker) {
+      onQueueFull.run();
+    }
 
     @Override
     public void onBatch(Worker worker, int events, long queuedNanos) {

@@ -244,7 +244,7 @@ class KvStreamTest {
     startLive();
     publish(stores(0, 1), stores(1, 2));
 
-    stream.onReconnected(now);
+    stream.onInterruption(now);
     KvStream.AskReplay probe = asked(1);
     answer(probe, MsgPack.message(1, 99, Fleet.removed(4))); // another message 1 than ours
     answer(probe, stores(2, 8), END);
@@ -260,7 +260,7 @@ class KvStreamTest {
     startLive();
     publish(stores(0, 1), stores(1, 2));
 
-    stream.onReconnected(now);
+    stream.onInterruption(now);
     answer(asked(1), END);
 
     assertThat(heard.restarts).isOne();
@@ -274,12 +274,26 @@ class KvStreamTest {
     startLive();
     publish(stores(0, 1), stores(1, 2));
 
-    stream.onReconnected(now);
+    stream.onInterruption(now);
     answer(asked(1), stores(1, 2), stores(2, 3), END);
 
     assertThat(heard.restarts).isZero();
     assertThat(present(1, 2, 3)).containsExactly(1L, 2L, 3L);
     assertThat(blocks.references()).isEqualTo(3);
+  }
+
+  @Test
+  void interruptionDuringAReplayIsLookedIntoAfterwards() {
+    stream.start(now);
+    KvStream.AskReplay ask = asked(0);
+    stream.onInterruption(now);
+    assertThat(stream.poll()).isNull();
+
+    answer(ask, stores(0, 1), stores(1, 2), END);
+
+    answer(asked(1), stores(1, 2), stores(2, 3), END);
+    assertThat(present(1, 2, 3)).containsExactly(1L, 2L, 3L);
+    assertThat(stream.poll()).isEqualTo(new KvStream.Reconnect());
   }
 
   @Test
@@ -401,7 +415,7 @@ class KvStreamTest {
     assertThat(blocks.state()).isEqualTo(KvViewState.SILENT);
     assertThat(blocks.state().trust()).isEqualTo(KvViewState.Trust.NONE);
 
-    stream.onReconnected(now);
+    stream.onInterruption(now);
     answer(asked(0), stores(0, 1), stores(1, 2), END);
     assertThat(blocks.state()).isEqualTo(KvViewState.LIVE);
     assertThat(present(1, 2)).containsExactly(1L, 2L);

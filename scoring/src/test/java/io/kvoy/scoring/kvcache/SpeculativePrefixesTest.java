@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.kvoy.scoring.kvcache;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.kvoy.scoring.fleet.Worker;
+import java.util.Arrays;
+import org.junit.jupiter.api.Test;
+
+class SpeculativePrefixesTest {
+
+  private static final long TTL = 1_000;
+
+  private long now;
+  private final SpeculativePrefixes speculative = new SpeculativePrefixes(4096, () -> now);
+  private final PrefixIndex index = new PrefixIndex(PrefixIndexConfig.DEFAULT, speculative);
+  private final Worker worker = Fleet.worker(0, 1);
+  private final Worker other = Fleet.worker(1, 1);
+  private final WorkerBlocks blocks = index.open(worker, KvViewState.LIVE, KvCacheListener.NONE);
+  private final WorkerBlocks otherBlocks =
+      index.open(other, KvViewState.BLIND, KvCacheListener.NONE);
+  private final PrefixMatch match = new PrefixMatch();
+
+  private BlockKeys keys(int... ids) {
+    return BlockKeys.of(CacheIdentity.PLAIN, ids, 16);
+  }
+
+  private int expected(Worker who, BlockKeys keys) {
+    index.lookup(keys, match);
+    speculative.merge(keys, match);
+    return match.expectedTokens(who);
+  }
+
+  private void route(Worker who, BlockKeys keys) {
+    index.lookup(keys, match);
+    speculative.merge(keys, match);
+    speculative.routed(who, keys, match, TTL);
+  }
+
+  private void store(int[] ids) {
+    long[] hashes = new long[ids.length / 16];
+    Arrays.setAll(hashes, i -> 1000 + i);
+    blocks.apply(Fleet.batch(Fleet.stored(hashes, 0, Arrays.copyOf(ids, hashes.length * 16), 16)));
+  }
+
+  @Test
+  void burstWithOneNewPrefixSeesWhereTheFirstRequestWent() {
+    int[] shared = Fleet.ids(1, 640);
+
+    route(worker, keys(Fleet.concat(shared, Fleet.ids(9000, 20))));
+
+    BlockKeys second = keys(Fleet.concat(shared, Fleet.ids(9500, 20)));
+    assertThat(expected(worker, second)).isEqualTo(640);
+    assertThat(match.cachedTokens(worker)).isZero();
+    assertThat(expected(other, second)).isZero();
+  }
+
+  @Test
+  void expectationOfALongerSharedPrefixIsAtMostSevenBlocksShort() {
+    int[] shared = Fleet.ids(1, 16 * 45);
+
+    route(worker, keys(Fleet.concat(shared, Fleet.ids(9000, 20))));
+
+    assertThat(expected(worker, keys(Fleet.concat(shared, Fleet.ids(9500, 20)))))
+        .isEqualTo(16 * 40);
+  }
+
+  @Test
+  void sameExactPromptIsExpectedExactly() {
+    BlockKeys keys = keys(Fleet.ids(1, 16 * 45));
+
+    route(worker, keys);
+
+    assertThat(expected(worker, keys)).isEqualTo(16 * 44);
+  }
+
+  @Test
+  void eventsConfirmTheExpectation() {
+    int[] ids = Fleet.ids(1, 16 * 10 + 1);
+    route(worker, keys(ids));
+    assertThat(speculative.counts().live()).isEqualTo(9); // 1..8 and 10
+
+    store(ids);
+
+    assertThat(speculative.counts().live()).isZero();
+    assertThat(speculative.counts().confirmed()).isEqualTo(9);
+    now += 2 * TTL;
+    assertThat(expected(worker, keys(ids))).isEqualTo(160);
+  }
+
+  @Test
+  void timeEndsWhatEventsNeverConfirm() {
+    BlockKeys keys = keys(Fleet.ids(1, 100));
+    route(worker, keys);
+
+    now += TTL;
+
+    assertThat(expected(worker, keys)).isZero();
+    route(worker, keys);
+    assertThat(speculative.counts().expired()).isEqualTo(6);
+    assertThat(expected(worker, keys)).isEqualTo(96);
+  }
+
+  @Test
+  void onlyWhatTheWorkerLacksIsEntered() {
+    store(Fleet.ids(1, 64));
+
+    route(worker, keys(Fleet.ids(1, 97)));
+
+    assertThat(speculative.counts().live()).isEqualTo(2);
+    assertThat(expected(worker, keys(Fleet.ids(1, 97)))).isEqualTo(96);
+  }
+
+  @Test
+  void emptiedCacheContradictsEverything() {
+    store(Fleet.ids(5000, 16));
+    route(worker, keys(Fleet.ids(1, 97)));
+
+    blocks.apply(Fleet.batch(new KvEvent.AllBlocksCleared()));
+
+    assertThat(expected(worker, keys(Fleet.ids(1, 97)))).isZero();
+    assertThat(speculative.counts().contradicted()).isEqualTo(6);
+  }
+
+  @Test
+  void endOfALifeEndsItsExpectations() {
+    route(worker, keys(Fleet.ids(1, 97)));
+
+    blocks.close();
+    Worker next = Fleet.worker(0, 2);
+    index.open(next, KvViewState.LIVE, KvCacheListener.NONE);
+
+    assertThat(expected(next, keys(Fleet.ids(1, 97)))).isZero();
+    assertThat(expected(worker, keys(Fleet.ids(1, 97)))).isZero();
+  }
+
+  @Test
+  void withdrawnRequestLeavesTheExpectationOfAnotherOneAlone() {
+    BlockKeys keys = keys(Fleet.ids(1, 97));
+    index.lookup(keys, match);
+    speculative.routed(worker, keys, match, TTL);
+    speculative.routed(worker, keys, match, TTL); // at the same time
+
+    speculative.withdraw(worker, keys);
+    assertThat(expected(worker, keys)).isEqualTo(96);
+    speculative.withdraw(worker, keys);
+    assertThat(expected(worker, keys)).isZero();
+    assertThat(speculative.counts().withdrawn()).isEqualTo(6);
+  }
+
+  @Test
+  void workersWithoutEventsAreKnownByWhatWeRoutedThere() {
+    BlockKeys keys = keys(Fleet.ids(1, 97));
+
+    route(other, keys);
+
+    assertThat(expected(other, keys)).isEqualTo(96);
+    assertThat(match.view(other)).isEqualTo(KvViewState.BLIND);
+    assertThat(otherBlocks.blocks()).isZero();
+  }
+
+  @Test
+  void expectationIsRoundedToTheWorkersOwnBlocks() {
+    blocks.apply(Fleet.batch(Fleet.stored(new long[] {1}, 0, Fleet.ids(7000, 32), 32)));
+
+    route(worker, keys(Fleet.ids(1, 16 * 5 + 1)));
+
+    assertThat(expected(worker, keys(Fleet.ids(1, 16 * 5 + 1)))).isEqualTo(64);
+  }
+
+  @Test
+  void tableStaysBounded() {
+    for (int i = 0; i < 100_000; i++) {
+      route(worker, keys(Fleet.ids(i * 100, 33)));
+    }
+
+    assertThat(speculative.counts().live()).isLessThanOrEqualTo(4096);
+    assertThat(speculative.counts().displaced()).isGreaterThan(100_000);
+    assertThat(expected(worker, keys(Fleet.ids(99_999 * 100, 33)))).isEqualTo(32);
+  }
+}
