@@ -435,7 +435,8 @@ public final class Picker {
 
   /**
    * Index of a worker that gets little and would cost little more, -1 when it is not the time for
-   * it: it may be new, or cold and so never chosen although it idles.
+   * it: it may be new, or cold and so never chosen although it idles. Only requests of which the best
+   * worker holds no more than the other teach this way: a conversation never leaves its prefix for it.
    */
   private int explore(Sheet sheet, int best, long turn) {
     if (settings.exploreEvery() == 0 || (turn + 1) % settings.exploreEvery() != 0) {
@@ -456,6 +457,7 @@ public final class Picker {
     for (int i = 0; i < sheet.loads.length; i++) {
       if (sheet.isOpen(i)
           && i != best
+          && sheet.considered.cachedTokens[i] >= sheet.considered.cachedTokens[best]
           && sheet.score(i) <= limit
           && sheet.loads[i].prefilling() == 0
           && (!sheet.loads[i].everPicked() || sheet.loads[i].placedPerSecond() < little)
