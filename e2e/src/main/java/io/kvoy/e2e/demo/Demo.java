@@ -59,16 +59,17 @@ public final class Demo implements Callable<Integer> {
       int chats,
       int turns,
       int unique,
-      int uniqueTokens,
+      int shortestUnique,
+      int longestUnique,
       int answerTokens,
       int concurrency) {
-    static final Size SIM = new Size(6, 4, 1500, 3, 4, 6, 600, 24, 4);
-    static final Size VLLM = new Size(3, 4, 800, 2, 4, 4, 300, 8, 2);
+    static final Size SIM = new Size(8, 5, 2_000, 3, 4, 8, 200, 1_500, 8, 3);
+    static final Size VLLM = new Size(4, 5, 1_000, 2, 4, 4, 100, 500, 4, 2);
   }
 
   /** A GPU of some years ago: prefill is slow enough to be seen beside the cost of this machine itself. */
   private static final EngineOptions SIM_MACHINE =
-      EngineOptions.DEFAULTS.withSpeed(4_000, 60, 0.02, 4).withCache(1_024, 16, 16_000);
+      EngineOptions.DEFAULTS.withSpeed(3_000, 60, 0.02, 4).withCache(1_024, 16, 16_000);
 
   @Option(
       names = "--workers",
@@ -222,7 +223,8 @@ public final class Demo implements Callable<Integer> {
             size.prefixes(), size.usersEach(), size.prefixTokens(), 40, size.answerTokens()));
     all.addAll(
         workloads.multiTurn(size.chats(), size.turns(), 300, 120, size.answerTokens()));
-    all.addAll(workloads.unique(size.unique(), size.uniqueTokens(), size.answerTokens()));
+    all.addAll(workloads.unique(
+            size.unique(), size.shortestUnique(), size.longestUnique(), size.answerTokens()));
     return workloads.shuffled(all);
   }
 

@@ -61,11 +61,11 @@ public final class Workloads {
     return all;
   }
 
-  /** Prompts that share nothing with anything. */
-  public List<Conversation> unique(int prompts, int tokens, int maxTokens) {
+  /** Prompts that share nothing with anything, of about {@code shortest} to {@code longest} tokens. */
+  public List<Conversation> unique(int prompts, int shortest, int longest, int maxTokens) {
     List<Conversation> all = new ArrayList<>();
     for (int i = 0; i < prompts; i++) {
-      all.add(new Conversation("unique", "", List.of(text(tokens)), maxTokens));
+      all.add(new Conversation("unique", "", List.of(text(random.nextInt(shortest, longest + 1))), maxTokens));
     }
     return all;
   }

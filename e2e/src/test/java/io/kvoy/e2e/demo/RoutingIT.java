@@ -35,7 +35,7 @@ import org.junit.jupiter.api.Test;
 final class RoutingIT {
   /** Prefill slow enough that its time, not this machine's, decides every comparison. */
   private static final EngineOptions ENGINE =
-      EngineOptions.DEFAULTS.withSpeed(4_000, 100, 0.02, 2).withCache(1_500, 16, 16_000);
+      EngineOptions.DEFAULTS.withSpeed(3_000, 100, 0.02, 2).withCache(1_500, 16, 16_000);
 
   private static SimRig rig;
   private static HttpClient http;
@@ -46,6 +46,10 @@ final class RoutingIT {
   static void start() throws IOException, InterruptedException {
     rig = SimRig.start(ENGINE);
     http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+    // A fresh JVM interprets its code: what it costs then is not what is compared here.
+    try (ChatClient client = new ChatClient(rig.stage.url(), SimRig.MODEL)) {
+      LoadRun.run(client, new Workloads(0).unique(60, 50, 400, 1), 6, _ -> {});
+    }
   }
 
   @AfterAll
@@ -91,21 +95,13 @@ final class RoutingIT {
     try (ChatClient viaRoundRobin = new ChatClient(rig.stage.plainUrl(), SimRig.MODEL)) {
       // In turns, so that whatever else this machine does hits both alike.
       for (int round = 0; round < 4; round++) {
-        plain.addAll(LoadRun.run(viaRoundRobin, workloads.unique(15, 700, 16), 3, _ -> {}));
-        routed.addAll(LoadRun.run(viaKvoy, workloads.unique(15, 700, 16), 3, _ -> {}));
+        plain.addAll(LoadRun.run(viaRoundRobin, workloads.unique(15, 200, 2_000, 8), 3, _ -> {}));
+        routed.addAll(LoadRun.run(viaKvoy, workloads.unique(15, 200, 2_000, 8), 3, _ -> {}));
       }
     }
 
     assertThat(routed).allMatch(turn -> turn.answer().ok());
     report("unique prompts", plain, routed);
-    routed.forEach(
-        turn ->
-            System.out.printf(
-                "%s predicted %s actual %.0f: %s%n",
-                turn.answer().header("x-kvoy-target"),
-                turn.answer().header("x-kvoy-predicted-ttft-ms"),
-                turn.answer().ttftMillis(),
-                turn.answer().header("x-kvoy-why")));
     assertThat(LoadRun.ttftQuantile(routed, 0.5) / LoadRun.ttftQuantile(plain, 0.5))
         .isLessThanOrEqualTo(1.05);
   }
