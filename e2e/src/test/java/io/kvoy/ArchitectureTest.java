@@ -114,7 +114,7 @@ final class ArchitectureTest {
           .and()
           .areDeclaredInClassesThat()
           .arePublic()
-          .should(showNoTypeOf("io.grpc.", "com.google.protobuf.", "io.envoyproxy.", "io.fabric8.", "ai.djl.", "tools.jackson.", "org.msgpack.", "org.zeromq."))
+          .should(showNoTypeOf("io.grpc.", "com.google.protobuf.", "io.envoyproxy.", "io.fabric8.", "ai.djl.", "org.msgpack.", "org.zeromq."))
           .because(
               "a library in a public signature is a library that cannot be exchanged;"
                   + " gRPC, Envoy, Kubernetes and DJL stay behind the rooms that need them");
