@@ -53,6 +53,9 @@ public final class RoutingPipeline {
   /** Suggested pause for a client that found no ready worker; a health interval or two. */
   private static final int RETRY_AFTER_SECONDS = 2;
 
+  /** Requests are placed however long their first token is predicted to take. */
+  private static final double NO_TTFT_LIMIT = 0;
+
   /** Events of a prefill follow its end within milliseconds; the rest is margin for a busy worker. */
   private static final long SPECULATIVE_TTL_NANOS = 2_000_000_000L;
 
@@ -201,6 +204,15 @@ public final class RoutingPipeline {
             RequestOutcome.NO_CANDIDATE,
             RETRY_AFTER_SECONDS);
       }
+      case Pick.Saturated late -> {
+        feedback.rejected(request.pool(), request.head().api(), RequestOutcome.OVERLOADED);
+        yield new RoutingDecision.Reject(
+            429,
+            ErrorBody.of(
+                request.head().api(), 429, "All workers of this model are busy. Try again later."),
+            RequestOutcome.OVERLOADED,
+            (int) Math.max(1, late.retryAfter().toSeconds()));
+      }
     };
   }
 
@@ -245,6 +257,7 @@ public final class RoutingPipeline {
         expectedOutput(request.request()),
         feedback.reportsFirstToken(request),
         inFlightTtl.get(),
+        NO_TTFT_LIMIT,
         null,
         0);
   }
