@@ -293,8 +293,7 @@ public final class Picker {
     sheet.considered.cachedTokens[i] = cached;
     sheet.aheadTokens[i] = ahead;
     sheet.decoding[i] = decoding;
-    double capacity =
-        blind ? 0 : capacityMillis(load, scraped, uncached + request.expectedOutputTokens());
+    double capacity = blind ? 0 : capacityMillis(load, scraped, uncached);
     sheet.capacityMillis[i] = capacity;
     double total = coefficients.totalMillis(uncached, cached, ahead, decoding, capacity);
     double alone = coefficients.totalMillis(uncached, cached, 0, 0, 0);
