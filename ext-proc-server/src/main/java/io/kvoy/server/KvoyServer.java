@@ -169,7 +169,11 @@ public final class KvoyServer implements AutoCloseable {
             picker,
             feedback,
             NANO_CLOCK,
-            () -> config.config().timeouts().inFlightExpiry());
+            () -> config.config().timeouts().inFlightExpiry(),
+            () ->
+                (int)
+                    Math.min(
+                        Integer.MAX_VALUE, config.config().limits().maxDecodedBody().bytes()));
 
     KvSourceDiscovery discovery = new KvSourceDiscovery(registry);
     closing.add("kv discovery", discovery::close);
@@ -196,7 +200,8 @@ public final class KvoyServer implements AutoCloseable {
             "/metrics",
             shortest(initial.pools(), ModelPool::scrapeInterval),
             settings.timeouts().scrape(),
-            settings.logging().repeatPeriod());
+            settings.logging().repeatPeriod(),
+            worker -> workerMeters.of(worker).scrapeFailed());
     closing.add("metrics scraper", scraper::close);
     scraper.start();
     var _ =

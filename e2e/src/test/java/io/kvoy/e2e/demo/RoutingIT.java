@@ -13,11 +13,13 @@ import io.kvoy.e2e.load.LoadRun;
 import io.kvoy.e2e.load.LoadRun.Turn;
 import io.kvoy.e2e.load.Workloads;
 import io.kvoy.e2e.sim.EngineOptions;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -25,6 +27,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.zip.GZIPOutputStream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -199,6 +202,32 @@ final class RoutingIT {
     HttpResponse<String> refused = post("/v1/completions", beyond);
     assertThat(refused.statusCode()).isEqualTo(413);
     assertThat(refused.body()).contains("larger than the limit");
+  }
+
+  @Test
+  void BODY_04_compressedBodiesAreReadForTheDecisionAndPassUntouched() throws Exception {
+    String body =
+        "{\"model\":\"%s\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
+            .formatted(SimRig.MODEL);
+    ByteArrayOutputStream packed = new ByteArrayOutputStream();
+    try (GZIPOutputStream gzip = new GZIPOutputStream(packed)) {
+      gzip.write(body.getBytes(StandardCharsets.UTF_8));
+    }
+    HttpResponse<String> answer =
+        http.send(
+            HttpRequest.newBuilder(at("/v1/chat/completions"))
+                .header("content-type", "application/json")
+                .header("content-encoding", "gzip")
+                .POST(HttpRequest.BodyPublishers.ofByteArray(packed.toByteArray()))
+                .build(),
+            HttpResponse.BodyHandlers.ofString());
+
+    String id = answer.headers().firstValue("x-kvoy-decision-id").orElseThrow();
+    assertThat(rig.stage.kvoy().admin("/debug/decisions/" + id).body())
+        .contains("\"mode\":\"exact\"")
+        .contains("\"degraded\":\"\"");
+    // The simulated worker, like vLLM, does not unpack: that the packed bytes reach it is the point.
+    assertThat(answer.statusCode()).isEqualTo(400);
   }
 
   @Test
