@@ -30,6 +30,7 @@ import io.kvoy.server.config.KvoyConfig;
 import io.kvoy.server.config.KvoyConfigFile;
 import io.kvoy.server.config.ListenAddress;
 import io.kvoy.server.config.ModelPool;
+import io.kvoy.server.extproc.ExchangeLimits;
 import io.kvoy.server.extproc.ExtProcServer;
 import io.kvoy.server.feedback.DecisionLog;
 import io.kvoy.server.feedback.Feedback;
@@ -118,12 +119,16 @@ public final class KvoyServer implements AutoCloseable {
   /** The configuration in force; replaced by the watcher, read by every request. */
   private volatile KvoyConfigFile config;
 
+  /** Made from {@link #config}; read for every request. */
+  private volatile ExchangeLimits limits;
+
   /** Made from {@link #config}; replaced as a whole, read by every request. */
   private volatile PoolTable pools;
 
   private KvoyServer(KvoyConfigFile initial, Closing closing) throws IOException {
     this.closing = closing;
     config = initial;
+    limits = limits(initial.config());
     pools = new PoolTable(List.of());
     KvoyConfig settings = initial.config();
     closing.add("metrics", metrics::close);
@@ -158,7 +163,6 @@ public final class KvoyServer implements AutoCloseable {
             speculative,
             NANO_CLOCK,
             Clock.systemUTC(),
-            () -> config.config().feedback().responsePhase(),
             () -> config.config().feedback().responseHeaders());
     RoutingPipeline pipeline =
         new RoutingPipeline(
@@ -260,7 +264,7 @@ public final class KvoyServer implements AutoCloseable {
     return server;
   }
 
-  private static ExtProcServer.Settings extProcSettings(KvoyConfig settings) throws IOException {
+  private ExtProcServer.Settings extProcSettings(KvoyConfig settings) throws IOException {
     int threads =
         settings.tokenizers().threads() > 0
             ? settings.tokenizers().threads()
@@ -272,12 +276,18 @@ public final class KvoyServer implements AutoCloseable {
                     new IOException(
                         "listen.extProc is off and there is no other door yet; give it a port")),
         socket(settings.listen().health()),
-        settings.limits().maxRequestBody().bytes(),
-        settings.timeouts().bodyWait(),
-        settings.timeouts().decision(),
-        settings.limits().maxStreams(),
+        () -> limits,
         threads,
         threads * DECISION_QUEUE_PER_THREAD);
+  }
+
+  private static ExchangeLimits limits(KvoyConfig present) {
+    return new ExchangeLimits(
+        present.limits().maxRequestBody().bytes(),
+        present.limits().maxHeaderBytes().bytes(),
+        present.timeouts().bodyWait(),
+        present.timeouts().decision(),
+        present.limits().maxStreams());
   }
 
   private static InetSocketAddress socket(ListenAddress.Tcp tcp) {
@@ -331,6 +341,7 @@ public final class KvoyServer implements AutoCloseable {
               KvoyConfigFile current,
               List<String> waitingForRestart) -> {
         config = current;
+        limits = limits(current.config());
         applyPools(current);
         metrics.server().configReload(ServerMeters.Reload.OK);
         LOG.info(

@@ -309,7 +309,7 @@ public final class RoutingPipeline {
         worker -> cachedOn(worker, matches),
         cacheKnowledge(candidates, matches),
         expectedOutput(request.request()),
-        feedback.reportsFirstToken(request),
+        Feedback.reportsFirstToken(request),
         inFlightTtl.get(),
         NO_LIMIT_MILLIS,
         null,

@@ -196,8 +196,13 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       return;
     }
     head = HeaderReader.requestHead(message);
-    if (context.openStreams().get() > context.maxStreams()) {
+    ExchangeLimits limits = context.limits().get();
+    if (context.openStreams().get() > limits.maxStreams()) {
       reject(503, RequestOutcome.OVERLOADED, "The router is at its limit of open requests.");
+      return;
+    }
+    if (message.getRequestHeaders().getHeaders().getSerializedSize() > limits.maxHeaderBytes()) {
+      reject(431, RequestOutcome.TOO_LARGE, "The request headers are larger than the limit.");
       return;
     }
     boolean noBody =
@@ -228,7 +233,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
         context
             .timer()
             .newTimeout(
-                _ -> onBodyTimeout(), context.bodyTimeout().toMillis(), TimeUnit.MILLISECONDS);
+                _ -> onBodyTimeout(), context.limits().get().bodyTimeout().toMillis(), TimeUnit.MILLISECONDS);
   }
 
   @GuardedBy("this")
@@ -242,11 +247,12 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       return;
     }
     bodyBytes += chunk.getBody().size();
-    if (bodyBytes > context.maxBodyBytes()) {
+    long maxBodyBytes = context.limits().get().maxBodyBytes();
+    if (bodyBytes > maxBodyBytes) {
       reject(
           413,
           RequestOutcome.TOO_LARGE,
-          "Request body is larger than the limit of " + context.maxBodyBytes() + " bytes.");
+          "Request body is larger than the limit of " + maxBodyBytes + " bytes.");
       return;
     }
     if (!chunk.getBody().isEmpty()) {
@@ -292,7 +298,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
             .timer()
             .newTimeout(
                 _ -> onDecisionDeadline(),
-                context.decisionDeadline().toMillis(),
+                context.limits().get().decisionDeadline().toMillis(),
                 TimeUnit.MILLISECONDS);
   }
 
