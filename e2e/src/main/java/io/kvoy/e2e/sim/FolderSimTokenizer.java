@@ -62,7 +62,7 @@ public final class FolderSimTokenizer implements SimTokenizer {
     TokenizerLoader loader =
         new FolderTokenizerLoader(
             TemplateChatText.factory(ChatTemplateOptions.DEFAULTS, Clock.systemUTC()),
-              FolderTokenizerLoader.Settings.DEFAULT);
+            FolderTokenizerLoader.Settings.DEFAULT);
     return switch (loader.load(folder)) {
       case TokenizerLoader.Load.Loaded(PromptTokenizer tokenizer, String _) -> {
         if (tokenizer.tokenize(new Prompt.Texts(List.of(endToken), false))
