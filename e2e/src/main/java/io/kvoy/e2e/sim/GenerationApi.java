@@ -14,8 +14,8 @@ import java.util.concurrent.LinkedBlockingQueue;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the generating APIs have in common: read and check, wait the API server's share of the
- * time, queue the sequences, pass tokens on as they come, and drop everything the moment the client
+ * What the generating APIs have in common: read and check, wait the API server's share of the time,
+ * queue the sequences, pass tokens on as they come, and drop everything the moment the client
  * leaves. The spelling of an answer is a {@link AnswerWriter}'s. Called on request threads.
  */
 final class GenerationApi {

@@ -190,8 +190,8 @@ record GenerationRequest(
     if (api == ApiKind.MESSAGES && body.get("max_tokens") == null) {
       return ApiError.missing("max_tokens", body.size());
     }
-    for (String field : List.of(
-            "max_tokens", "max_completion_tokens", "max_output_tokens", "n", "min_tokens")) {
+    for (String field :
+        List.of("max_tokens", "max_completion_tokens", "max_output_tokens", "n", "min_tokens")) {
       Json value = body.get(field);
       if (value != null && value != Json.Null.NULL && !(value instanceof Json.Int)) {
         return ApiError.validation(

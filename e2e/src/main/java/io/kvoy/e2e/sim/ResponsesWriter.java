@@ -9,8 +9,8 @@ import java.util.SequencedMap;
 import org.jspecify.annotations.Nullable;
 
 /**
- * OpenAI {@code /v1/responses} answers as vLLM 0.32 writes them: two events at once, then the text, then everything again
- * in the closing events. Nothing is stored for a later request.
+ * OpenAI {@code /v1/responses} answers as vLLM 0.32 writes them: two events at once, then the text,
+ * then everything again in the closing events. Nothing is stored for a later request.
  */
 final class ResponsesWriter implements GenerationApi.AnswerWriter {
   private final GenerationRequest request;
@@ -99,14 +99,7 @@ final class ResponsesWriter implements GenerationApi.AnswerWriter {
         out,
         "response.output_text.done",
         JsonText.obj(
-            "content_index",
-            0,
-            "item_id",
-            itemId,
-            "logprobs",
-            List.of(),
-            "output_index",
-            0),
+            "content_index", 0, "item_id", itemId, "logprobs", List.of(), "output_index", 0),
         "text",
         answer.text());
     Json part = part(answer.text(), null);
@@ -146,9 +139,7 @@ final class ResponsesWriter implements GenerationApi.AnswerWriter {
         "object",
         "response",
         "output",
-        answer == null
-            ? List.of()
-            : List.of(item(List.of(part(answer.text(), null)), "completed")),
+        answer == null ? List.of() : List.of(item(List.of(part(answer.text(), null)), "completed")),
         "parallel_tool_calls",
         true,
         "temperature",
@@ -251,7 +242,10 @@ final class ResponsesWriter implements GenerationApi.AnswerWriter {
         "annotations", List.of(), "text", text, "type", "output_text", "logprobs", logprobs);
   }
 
-  /** Appends an event: its fields, the running number, further fields, its type; as pydantic sorts them. */
+  /**
+   * Appends an event: its fields, the running number, further fields, its type; as pydantic sorts
+   * them.
+   */
   private void event(
       StringBuilder out, String type, Json.Obj fields, @Nullable Object... afterNumber) {
     SequencedMap<String, Json> all = new LinkedHashMap<>(fields.fields());
