@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.scoring.kvcache.vllm;
 
-import io.kvoy.scoring.kvcache.CacheIdentity;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
@@ -88,6 +87,14 @@ public final class VllmBlockHasher {
   public record Adapter(String name, int number, String path) {}
 
   /**
+   * A multimodal item.
+   *
+   * @param offset index of its first placeholder token in the prompt
+   * @param length number of its placeholder tokens
+   */
+  public record Media(String identifier, int offset, int length) {}
+
+  /**
    * Prompt embeddings, row-major.
    *
    * @param bytesPerToken size of one token's row
@@ -109,7 +116,7 @@ public final class VllmBlockHasher {
       int[] ids,
       @Nullable Adapter adapter,
       @Nullable String cacheSalt,
-      List<CacheIdentity.MediaItem> media,
+      List<Media> media,
       @Nullable Embeddings embeddings) {
     public Prompt {
       media = List.copyOf(media);
@@ -180,7 +187,7 @@ public final class VllmBlockHasher {
             case ADAPTER_NUMBER -> adapter.number();
           });
     }
-    for (CacheIdentity.MediaItem item : prompt.media()) {
+    for (Media item : prompt.media()) {
       if (item.offset() < start + size && item.offset() + item.length() > start) {
         int offset = item.offset() - start;
         extras.add(
