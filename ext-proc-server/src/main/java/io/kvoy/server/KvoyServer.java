@@ -70,9 +70,10 @@ import org.slf4j.LoggerFactory;
 /**
  * The wiring: every part of the server made by hand, in order, and stopped in reverse order.
  *
- * <p>{@link #start} either returns a running server or leaves nothing behind. Ready is not alive: {@link #readiness} lists
- * what is missing, and the ext_proc health service follows it, so that a proxy sends nothing before the first fleet is
- * probed, tokenizers are loaded (or have failed) and KV views are in sync (or have had their time).
+ * <p>{@link #start} either returns a running server or leaves nothing behind. Ready is not alive:
+ * {@link #readiness} lists what is missing, and the ext_proc health service follows it, so that a
+ * proxy sends nothing before the first fleet is probed, tokenizers are loaded (or have failed) and
+ * KV views are in sync (or have had their time).
  */
 public final class KvoyServer implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(KvoyServer.class);
@@ -144,14 +145,12 @@ public final class KvoyServer implements AutoCloseable {
     views = new KvEventMeters(metrics.server(), workerMeters);
     KvEventSubscriber events =
         new KvEventSubscriber(
-            index,
-            KvSubscriberConfig.DEFAULT,
-            worker -> ledger.load(worker).inFlight(),
-            views);
+            index, KvSubscriberConfig.DEFAULT, worker -> ledger.load(worker).inFlight(), views);
     closing.add("kv events", events::close);
     registry.listen(change -> events.update(change.after().workers()));
 
-    Picker picker = new Picker(registry, loads, ledger, predictor, PickSettings.DEFAULTS, NANO_CLOCK);
+    Picker picker =
+        new Picker(registry, loads, ledger, predictor, PickSettings.DEFAULTS, NANO_CLOCK);
     DecisionLog decisions =
         new DecisionLog(settings.feedback().decisionRecords(), System.nanoTime());
     Feedback feedback =
@@ -176,8 +175,7 @@ public final class KvoyServer implements AutoCloseable {
             () -> config.config().timeouts().inFlightExpiry(),
             () ->
                 (int)
-                    Math.min(
-                        Integer.MAX_VALUE, config.config().limits().maxDecodedBody().bytes()));
+                    Math.min(Integer.MAX_VALUE, config.config().limits().maxDecodedBody().bytes()));
 
     KvSourceDiscovery discovery = new KvSourceDiscovery(registry);
     closing.add("kv discovery", discovery::close);
@@ -212,13 +210,13 @@ public final class KvoyServer implements AutoCloseable {
         housekeeping.scheduleWithFixedDelay(
             () -> guarded(ledger::sweep), 0, SWEEP_INTERVAL.toMillis(), TimeUnit.MILLISECONDS);
 
-    ConfigWatcher watcher = new ConfigWatcher(initial, ConfigLoader.FileCheck.IGNORE, this::onConfig);
+    ConfigWatcher watcher =
+        new ConfigWatcher(initial, ConfigLoader.FileCheck.IGNORE, this::onConfig);
     closing.add("config watcher", watcher::close);
     metrics.server().bindConfig(watcher::ageSeconds, () -> !watcher.status().problems().isEmpty());
     watcher.start();
 
-    DebugPages pages =
-        new DebugPages(registry::fleet, views, ledger, loads, predictor, decisions);
+    DebugPages pages = new DebugPages(registry::fleet, views, ledger, loads, predictor, decisions);
     if (settings.listen().admin() instanceof ListenAddress.Tcp tcp) {
       AdminServer started =
           AdminServer.start(
@@ -352,8 +350,7 @@ public final class KvoyServer implements AutoCloseable {
       }
       case ConfigEvent.ReloadRejected(KvoyConfigFile _, List<ConfigProblem> problems) -> {
         metrics.server().configReload(ServerMeters.Reload.REJECTED);
-        problems.forEach(
-            problem -> LOG.warn("config_rejected problem=\"{}\"", problem.message()));
+        problems.forEach(problem -> LOG.warn("config_rejected problem=\"{}\"", problem.message()));
       }
     }
   }
@@ -366,9 +363,7 @@ public final class KvoyServer implements AutoCloseable {
     for (ModelPool pool : file.pools()) {
       pool.tokenizer().ifPresent(folder -> folders.put(pool.name(), folder));
       ModelPoolRuntime old = before.remove(pool.name());
-      runtimes.add(
-          new ModelPoolRuntime(
-              pool, tokenizers.forModel(pool.name()), meters(pool, old)));
+      runtimes.add(new ModelPoolRuntime(pool, tokenizers.forModel(pool.name()), meters(pool, old)));
     }
     tokenizers.update(folders);
     pools = new PoolTable(runtimes);

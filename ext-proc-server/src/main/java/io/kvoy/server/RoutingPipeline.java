@@ -46,10 +46,11 @@ import org.jspecify.annotations.Nullable;
  *                                                        Dispatch (reserved)  or  Reject
  * </pre>
  *
- * <p>{@link #understand} does the expensive, effect-free half on a decision thread. {@link #decide} does the cheap half
- * that books the request on a worker; its caller has made sure that it is called once per request. Each stage takes the
- * value of the one before; nothing is passed around and filled up. Rooms still to come have their place: the tenant
- * before parsing, rules and guards on the candidates, limits before the look-up.
+ * <p>{@link #understand} does the expensive, effect-free half on a decision thread. {@link #decide}
+ * does the cheap half that books the request on a worker; its caller has made sure that it is
+ * called once per request. Each stage takes the value of the one before; nothing is passed around
+ * and filled up. Rooms still to come have their place: the tenant before parsing, rules and guards
+ * on the candidates, limits before the look-up.
  *
  * <p>Called from any thread; holds no lock and does no I/O.
  */
@@ -60,7 +61,9 @@ public final class RoutingPipeline {
   /** No request is turned away for its predicted time; that is for a policy to say. */
   private static final double NO_LIMIT_MILLIS = 0;
 
-  /** Events of a prefill follow its end within milliseconds; the rest is margin for a busy worker. */
+  /**
+   * Events of a prefill follow its end within milliseconds; the rest is margin for a busy worker.
+   */
   private static final long SPECULATIVE_TTL_NANOS = 2_000_000_000L;
 
   /** Output tokens assumed when a request sets no limit or an absurd one. */
@@ -139,7 +142,9 @@ public final class RoutingPipeline {
     };
   }
 
-  /** For a request whose body is not there, not readable in time, or none of ours: by load alone. */
+  /**
+   * For a request whose body is not there, not readable in time, or none of ours: by load alone.
+   */
   public Understanding unread(RequestHead head, String reason) {
     return new Understanding.Routable(head, pools.get().first(), null, List.of(), 0, reason, 0);
   }
@@ -174,8 +179,7 @@ public final class RoutingPipeline {
       int tokens = prompts.stream().mapToInt(ids -> ids.length).sum();
       return routable(head, pool, request, List.of(), tokens, "truncation", start);
     }
-    CacheIdentity identity =
-        CacheIdentity.of(pool.adapter(request.model()), request.cacheSalt());
+    CacheIdentity identity = CacheIdentity.of(pool.adapter(request.model()), request.cacheSalt());
     List<BlockKeys> keys = new ArrayList<>(prompts.size());
     int tokens = 0;
     for (int[] whole : prompts) {
@@ -214,8 +218,7 @@ public final class RoutingPipeline {
       RequestHead head, int status, String message, RequestOutcome outcome) {
     return new Understanding.Refused(
         head,
-        new RoutingDecision.Reject(
-            status, ErrorBody.of(head.api(), status, message), outcome, 0));
+        new RoutingDecision.Reject(status, ErrorBody.of(head.api(), status, message), outcome, 0));
   }
 
   // ---- decide: block keys to a worker ----
@@ -324,8 +327,7 @@ public final class RoutingPipeline {
     return cached;
   }
 
-  private static CacheKnowledge cacheKnowledge(
-      List<Worker> candidates, List<PrefixMatch> matches) {
+  private static CacheKnowledge cacheKnowledge(List<Worker> candidates, List<PrefixMatch> matches) {
     if (matches.isEmpty()) {
       return CacheKnowledge.NONE;
     }

@@ -173,8 +173,7 @@ final class RoutingIT {
     assertThat(get("/no/such/path").statusCode()).isEqualTo(404);
     HttpResponse<String> tokenized =
         post(
-            "/tokenize",
-            "{\"model\":\"%s\",\"prompt\":\"one two three\"}".formatted(SimRig.MODEL));
+            "/tokenize", "{\"model\":\"%s\",\"prompt\":\"one two three\"}".formatted(SimRig.MODEL));
     assertThat(tokenized.statusCode()).isEqualTo(200);
     assertThat(tokenized.body()).contains("\"count\"");
   }
@@ -226,7 +225,8 @@ final class RoutingIT {
     assertThat(rig.stage.kvoy().admin("/debug/decisions/" + id).body())
         .contains("\"mode\":\"exact\"")
         .contains("\"degraded\":\"\"");
-    // The simulated worker, like vLLM, does not unpack: that the packed bytes reach it is the point.
+    // The simulated worker, like vLLM, does not unpack: that the packed bytes reach it is the
+    // point.
     assertThat(answer.statusCode()).isEqualTo(400);
   }
 
@@ -261,9 +261,7 @@ final class RoutingIT {
     SimStageWorker victim = rig.worker(warm);
 
     victim.sim().crash();
-    await()
-        .atMost(Duration.ofSeconds(10))
-        .until(() -> fleet().contains("\"health\":\"unready\""));
+    await().atMost(Duration.ofSeconds(10)).until(() -> fleet().contains("\"health\":\"unready\""));
     Set<String> served = new HashSet<>();
     for (int i = 0; i < 10; i++) {
       ChatAnswer answer = viaKvoy.chat(prompt, 4);
@@ -273,11 +271,10 @@ final class RoutingIT {
     assertThat(served).doesNotContain(warm);
 
     victim.sim().up();
-    await()
-        .atMost(Duration.ofSeconds(20))
-        .until(() -> !fleet().contains("\"health\":\"unready\""));
+    await().atMost(Duration.ofSeconds(20)).until(() -> !fleet().contains("\"health\":\"unready\""));
     for (int i = 0; i < 20; i++) {
-      ChatAnswer answer = viaKvoy.chat(List.of(prompt.getFirst(), ChatMessage.user("again " + i)), 2);
+      ChatAnswer answer =
+          viaKvoy.chat(List.of(prompt.getFirst(), ChatMessage.user("again " + i)), 2);
       assertThat(answer.ok()).isTrue();
       if (answer.header("x-kvoy-target").equals(warm)) {
         assertThat(Long.parseLong(answer.header("x-kvoy-predicted-cached-tokens")))

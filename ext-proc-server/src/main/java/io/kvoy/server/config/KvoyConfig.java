@@ -65,15 +65,21 @@ public record KvoyConfig(
               fallback = "9090",
               restart = true)
           ListenAddress admin,
-      @Setting(doc = "xDS (gRPC) for Envoy. Reserved: this version does not open it.", fallback = "9004", restart = true) ListenAddress xds,
       @Setting(
-              doc = "Access log reports (gRPC) of finished requests. Reserved: this version does not"
+              doc = "xDS (gRPC) for Envoy. Reserved: this version does not open it.",
+              fallback = "9004",
+              restart = true)
+          ListenAddress xds,
+      @Setting(
+              doc =
+                  "Access log reports (gRPC) of finished requests. Reserved: this version does not"
                       + " open it.",
               fallback = "9005",
               restart = true)
           ListenAddress reports,
       @Setting(
-              doc = "Inference handler (gRPC) for gateways that do not speak ext_proc. Reserved: this"
+              doc =
+                  "Inference handler (gRPC) for gateways that do not speak ext_proc. Reserved: this"
                       + " version does not open it.",
               fallback = "9006",
               restart = true)

@@ -54,14 +54,14 @@ public record ModelPool(
             inherits = "defaults.blockSize",
             min = "1",
             max = "4096",
-              restart = true)
+            restart = true)
         int blockSize,
     @Setting(
             doc = "Time between two reads of a worker's `/metrics`.",
             inherits = "defaults.scrapeInterval",
             min = "10ms",
             max = "1m",
-              restart = true)
+            restart = true)
         Duration scrapeInterval,
     @Setting(
             doc =
@@ -70,14 +70,14 @@ public record ModelPool(
             inherits = "defaults.staleAfter",
             min = "20ms",
             max = "10m",
-              restart = true)
+            restart = true)
         Duration staleAfter,
     @Setting(
             doc = "Time between two health checks of a worker.",
             inherits = "defaults.healthInterval",
             min = "50ms",
             max = "10m",
-              restart = true)
+            restart = true)
         Duration healthInterval,
     @Setting(
             doc =

@@ -23,8 +23,9 @@ import java.util.function.Supplier;
 /**
  * The ext_proc port and the gRPC health port, with the threads that they need.
  *
- * <p>Lifecycle: {@link #start} binds both ports or none; {@link #setReady} flips health; {@link #drain} says NOT_SERVING,
- * lets running streams end and stops. Every method may be called from any thread; close is idempotent.
+ * <p>Lifecycle: {@link #start} binds both ports or none; {@link #setReady} flips health; {@link
+ * #drain} says NOT_SERVING, lets running streams end and stops. Every method may be called from any
+ * thread; close is idempotent.
  */
 public final class ExtProcServer implements AutoCloseable {
   /** Health service names that gateways ask for; {@code ""} is the whole server. */
@@ -87,16 +88,14 @@ public final class ExtProcServer implements AutoCloseable {
             TimeUnit.MILLISECONDS);
     ExchangeContext context =
         new ExchangeContext(
-            decisionThreads,
-            timer,
-            settings.limits(),
-            new AtomicInteger(),
-            metrics);
+            decisionThreads, timer, settings.limits(), new AtomicInteger(), metrics);
     server =
         NettyServerBuilder.forAddress(settings.address())
             .directExecutor()
             .maxInboundMessageSize(
-                (int) Math.min(Integer.MAX_VALUE, settings.limits().get().maxBodyBytes() + ENVELOPE_BYTES))
+                (int)
+                    Math.min(
+                        Integer.MAX_VALUE, settings.limits().get().maxBodyBytes() + ENVELOPE_BYTES))
             .maxInboundMetadataSize(MAX_METADATA_BYTES)
             .flowControlWindow(FLOW_CONTROL_WINDOW_BYTES)
             .maxConcurrentCallsPerConnection(Integer.MAX_VALUE)

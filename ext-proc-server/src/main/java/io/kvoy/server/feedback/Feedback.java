@@ -27,8 +27,8 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Turns a pick into a {@link Dispatch} with its record, and counts what is not routed. Called from any thread, without a
- * lock.
+ * Turns a pick into a {@link Dispatch} with its record, and counts what is not routed. Called from
+ * any thread, without a lock.
  */
 public final class Feedback {
   /** Policy that applies while none is configured. */
@@ -145,7 +145,8 @@ public final class Feedback {
       meters.tokenizeDuration(request.readNanos());
       meters.model(parsed.model()).routed(request.promptTokens(), cached);
       meters.predictedTtft(
-          picked.prediction().totalMillis(), (double) request.pool().config().targetTtft().toMillis());
+          picked.prediction().totalMillis(),
+          (double) request.pool().config().targetTtft().toMillis());
     }
     workerMeters.of(picked.worker()).picked();
   }

@@ -7,8 +7,9 @@ import io.kvoy.scoring.kvcache.vllm.VllmBlockHasher.Layout;
 /**
  * Whether a worker's engine hashes are those that vLLM would compute for the tokens in its events.
  *
- * <p>Routing does not depend on it: keys are our own. It tells people which worker runs with which algorithm and seed, and
- * that tokens, block size and salt in its events are what was really hashed.
+ * <p>Routing does not depend on it: keys are our own. It tells people which worker runs with which
+ * algorithm and seed, and that tokens, block size and salt in its events are what was really
+ * hashed.
  */
 public sealed interface HashVerification {
 
@@ -23,6 +24,9 @@ public sealed interface HashVerification {
   record HashesVerified(Algorithm algorithm, String seed, Layout layout)
       implements HashVerification {}
 
-  /** None of the known algorithms and seeds gives them: a random seed, a seed that is not configured, another engine. */
+  /**
+   * None of the known algorithms and seeds gives them: a random seed, a seed that is not
+   * configured, another engine.
+   */
   record Unmatched(int chainsTried) implements HashVerification {}
 }

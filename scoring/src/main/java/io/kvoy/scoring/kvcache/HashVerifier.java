@@ -10,9 +10,10 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Recomputes the first block of a chain with every algorithm and seed that a worker may use. Only first blocks can be
- * recomputed from an event: later ones need the whole parent digest, of which an event shows 64 bits. Chains of adapters
- * (their path is hashed and unknown) and with media are passed over.
+ * Recomputes the first block of a chain with every algorithm and seed that a worker may use. Only
+ * first blocks can be recomputed from an event: later ones need the whole parent digest, of which
+ * an event shows 64 bits. Chains of adapters (their path is hashed and unknown) and with media are
+ * passed over.
  *
  * <p>Index writer thread; about ten microseconds a chain.
  */
@@ -75,10 +76,7 @@ final class HashVerifier {
         continue; // no extra keys: all layouts are the same
       }
       byte[] digest =
-          candidate
-              .hasher()
-              .digests(candidate.noneHash(), prompt, event.blockSize())
-              .getFirst();
+          candidate.hasher().digests(candidate.noneHash(), prompt, event.blockSize()).getFirst();
       if (VllmBlockHasher.eventHash(digest) == event.hashes()[0]) {
         return candidate;
       }

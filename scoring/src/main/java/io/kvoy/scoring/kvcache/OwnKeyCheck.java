@@ -11,15 +11,16 @@ import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Compares what we thought a worker would cache with what its events say it cached: a standing proof, on live traffic,
- * that our template, tokenizer and keys agree with the worker's.
+ * Compares what we thought a worker would cache with what its events say it cached: a standing
+ * proof, on live traffic, that our template, tokenizer and keys agree with the worker's.
  *
- * <p>A worker whose answer is complete has read the whole prompt, and the events of that are out (vLLM 0.32 publishes at
- * the end of each engine step). So a moment later the index must show all of the prompt's blocks there. If it shows none
- * of them, prompt after prompt, our ids are not the worker's.
+ * <p>A worker whose answer is complete has read the whole prompt, and the events of that are out
+ * (vLLM 0.32 publishes at the end of each engine step). So a moment later the index must show all
+ * of the prompt's blocks there. If it shows none of them, prompt after prompt, our ids are not the
+ * worker's.
  *
- * <p>{@link #answered} may be called by any thread; {@link #doWork} by one housekeeping thread. Bounded: prompts beyond
- * the queue are not checked.
+ * <p>{@link #answered} may be called by any thread; {@link #doWork} by one housekeeping thread.
+ * Bounded: prompts beyond the queue are not checked.
  */
 public final class OwnKeyCheck {
 
@@ -39,7 +40,8 @@ public final class OwnKeyCheck {
    * What was found so far.
    *
    * @param whole prompts of which every block was there
-   * @param partial prompts of which the beginning was there: eviction, or a difference within the prompt
+   * @param partial prompts of which the beginning was there: eviction, or a difference within the
+   *     prompt
    * @param absent prompts of which nothing was there
    */
   public record Parity(long whole, long partial, long absent) {
@@ -52,7 +54,9 @@ public final class OwnKeyCheck {
     }
   }
 
-  /** A delay of half a second leaves the events time to arrive and the blocks none to be evicted. */
+  /**
+   * A delay of half a second leaves the events time to arrive and the blocks none to be evicted.
+   */
   public OwnKeyCheck(PrefixIndex index, LongSupplier nanoClock, long delayNanos) {
     this.index = index;
     this.nanoClock = nanoClock;

@@ -15,7 +15,10 @@ import java.util.List;
  */
 public record PrefixIndexConfig(int blockSize, long maxBlocks, List<String> hashSeeds) {
 
-  /** vLLM's own default seed, and the one that most set-ups before 0.29 used to make hashes reproducible. */
+  /**
+   * vLLM's own default seed, and the one that most set-ups before 0.29 used to make hashes
+   * reproducible.
+   */
   private static final List<String> USUAL_SEEDS = List.of(VllmBlockHasher.DEFAULT_SEED, "0");
 
   /** Canonical block of 16 tokens; 64 million entries, about 1.5 GB when full. */

@@ -149,7 +149,10 @@ public final class SpeculativePrefixes implements Placements {
     }
   }
 
-  /** Ends what is overdue in some stripes, so that entries which nobody meets do not count as live for ever. */
+  /**
+   * Ends what is overdue in some stripes, so that entries which nobody meets do not count as live
+   * for ever.
+   */
   @Override
   public void tick() {
     if (!isEmpty()) {

@@ -434,8 +434,9 @@ public final class Picker {
 
   /**
    * Index of a worker that gets little and would cost little more, -1 when it is not the time for
-   * it: it may be new, or cold and so never chosen although it idles. Only requests of which the best
-   * worker holds no more than the other teach this way: a conversation never leaves its prefix for it.
+   * it: it may be new, or cold and so never chosen although it idles. Only requests of which the
+   * best worker holds no more than the other teach this way: a conversation never leaves its prefix
+   * for it.
    */
   private int explore(Sheet sheet, int best, long turn) {
     if (settings.exploreEvery() == 0 || (turn + 1) % settings.exploreEvery() != 0) {

@@ -15,8 +15,7 @@ class OwnKeyCheckTest {
   private long now;
   private final PrefixIndex index = new PrefixIndex(PrefixIndexConfig.DEFAULT);
   private final Worker worker = Fleet.worker(0, 1);
-  private final WorkerBlocks blocks =
-      index.open(worker, KvViewState.LIVE, KvCacheListener.NONE);
+  private final WorkerBlocks blocks = index.open(worker, KvViewState.LIVE, KvCacheListener.NONE);
   private final OwnKeyCheck check = new OwnKeyCheck(index, () -> now, DELAY);
 
   private void answered(int... ids) {

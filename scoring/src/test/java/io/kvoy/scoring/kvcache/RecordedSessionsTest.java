@@ -110,15 +110,13 @@ class RecordedSessionsTest {
 
     assertThat(blocks.hashVerification())
         .isEqualTo(
-            new HashVerification.HashesVerified(
-                algorithm, seed, VllmBlockHasher.Layout.TAGGED));
+            new HashVerification.HashesVerified(algorithm, seed, VllmBlockHasher.Layout.TAGGED));
   }
 
   @Test
   void HASH_01_workerWithAnUnknownSeedIsNamedAndStillMatches() {
     for (int i = 0; i < HashVerifier.CHAINS; i++) {
-      blocks.apply(
-          Fleet.batch(Fleet.stored(new long[] {i + 1}, 0, Fleet.ids(100 * i, 16), 16)));
+      blocks.apply(Fleet.batch(Fleet.stored(new long[] {i + 1}, 0, Fleet.ids(100 * i, 16), 16)));
     }
 
     assertThat(blocks.hashVerification())

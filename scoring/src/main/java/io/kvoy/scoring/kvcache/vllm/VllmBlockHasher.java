@@ -12,10 +12,12 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The block hashes of vLLM: {@code digest(i) = H((digest(i-1), token ids of block i, extra keys of block i))}, where the
- * first parent is {@code H(seed)} (vLLM 0.32 {@code v1/core/kv_cache_utils.py}, {@code utils/hashing.py}).
+ * The block hashes of vLLM: {@code digest(i) = H((digest(i-1), token ids of block i, extra keys of
+ * block i))}, where the first parent is {@code H(seed)} (vLLM 0.32 {@code
+ * v1/core/kv_cache_utils.py}, {@code utils/hashing.py}).
  *
- * <p>Used to verify workers and by {@code kvoyctl hash}; routing does not need it. One instance per thread.
+ * <p>Used to verify workers and by {@code kvoyctl hash}; routing does not need it. One instance per
+ * thread.
  */
 public final class VllmBlockHasher {
 
@@ -134,7 +136,10 @@ public final class VllmBlockHasher {
     this.sha256 = algorithm.isSha256() ? sha256() : null;
   }
 
-  /** The parent digest of first blocks: {@code PYTHONHASHSEED} as a string, or {@link #DEFAULT_SEED}. */
+  /**
+   * The parent digest of first blocks: {@code PYTHONHASHSEED} as a string, or {@link
+   * #DEFAULT_SEED}.
+   */
   public byte[] noneHash(String seed) {
     encoding.text(seed);
     return hash();
@@ -206,8 +211,7 @@ public final class VllmBlockHasher {
     if (embeddings != null) {
       int row = embeddings.bytesPerToken();
       byte[] digest =
-          sha256()
-              .digest(Arrays.copyOfRange(embeddings.data(), start * row, (start + size) * row));
+          sha256().digest(Arrays.copyOfRange(embeddings.data(), start * row, (start + size) * row));
       extras.add(isTagged ? List.of("prompt_embeds", digest) : digest);
     }
     return extras;

@@ -99,8 +99,7 @@ class VllmBlockHasherTest {
               .isEqualTo(expected);
       case "mm-offset" ->
           assertThat(
-                  digests(
-                      vector.row(), Layout.UNTAGGED, new Prompt(ids, null, null, image, null)))
+                  digests(vector.row(), Layout.UNTAGGED, new Prompt(ids, null, null, image, null)))
               .isEqualTo(expected);
       default -> throw new AssertionError("vector of an unknown kind " + vector.id());
     }
@@ -164,8 +163,7 @@ class VllmBlockHasherTest {
     byte[] none = HEX.parseHex(TestJson.text(row.get("none_hash")));
     Object seed = row.get("pythonhashseed");
     if (seed != null || TestJson.text(row.get("algo")).startsWith("sha256")) {
-      assertThat(
-              hasher.noneHash(seed == null ? VllmBlockHasher.DEFAULT_SEED : TestJson.text(seed)))
+      assertThat(hasher.noneHash(seed == null ? VllmBlockHasher.DEFAULT_SEED : TestJson.text(seed)))
           .isEqualTo(none);
     }
     return hasher.digests(none, prompt, TestJson.integer(row.get("block_size")));
@@ -215,8 +213,7 @@ class VllmBlockHasherTest {
       return null;
     }
     int[] shape = TestJson.ints(tensor.get("shape"));
-    ByteBuffer data =
-        ByteBuffer.allocate(4 * shape[0] * shape[1]).order(ByteOrder.LITTLE_ENDIAN);
+    ByteBuffer data = ByteBuffer.allocate(4 * shape[0] * shape[1]).order(ByteOrder.LITTLE_ENDIAN);
     for (int i = 0; i < shape[0] * shape[1]; i++) {
       data.putFloat(i);
     }
