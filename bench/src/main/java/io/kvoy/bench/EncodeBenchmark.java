@@ -131,7 +131,10 @@ public class EncodeBenchmark {
     return base.textEncoder().encode(cold.nextPrompt(), false);
   }
 
-  /** A conversation that the cache knows, and many ways in which it goes on by an answer and a question. */
+  /**
+   * A conversation that the cache knows, and many ways in which it goes on by an answer and a
+   * question.
+   */
   @State(Scope.Benchmark)
   public static class Conversation {
 
@@ -159,8 +162,7 @@ public class EncodeBenchmark {
       }
     }
 
-    private static int append(
-        StringBuilder to, String source, int start, int chars, String close) {
+    private static int append(StringBuilder to, String source, int start, int chars, String close) {
       int from = start + chars > source.length() ? 0 : start;
       to.append(source, from, from + chars).append(close).append('\n');
       return from + chars;
@@ -179,7 +181,10 @@ public class EncodeBenchmark {
     }
   }
 
-  /** The setup before each batch encodes the conversation once; the CPU time has one {@link #TURNS}th of that. */
+  /**
+   * The setup before each batch encodes the conversation once; the CPU time has one {@link
+   * #TURNS}th of that.
+   */
   @Benchmark
   @OperationsPerInvocation(TURNS)
   public int nextTurn(Base base, Conversation conversation) {

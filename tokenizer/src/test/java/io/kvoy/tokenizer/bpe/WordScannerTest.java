@@ -64,7 +64,10 @@ class WordScannerTest {
     }
   }
 
-  /** Ideographs, syllables, private use and unassigned planes; CodePointClassesTest looks at each of them. */
+  /**
+   * Ideographs, syllables, private use and unassigned planes; CodePointClassesTest looks at each of
+   * them.
+   */
   private static boolean isLargeAndUniform(int codePoint) {
     return (codePoint >= 0x3400 && codePoint < 0x9E00)
         || (codePoint >= 0xAC00 && codePoint < 0xD600)
