@@ -137,8 +137,9 @@ public final class BpeFileReader {
     WordScanner scanner = scanner();
     var rawTokens = new ArrayList<AddedToken>();
     var normalizedTokens = new ArrayList<AddedToken>();
-    for (AddedToken token : folder.addedTokens()) {
-      checkAddedToken(token);
+    for (AddedToken listed : folder.addedTokens()) {
+      checkAddedToken(listed);
+      AddedToken token = withVocabularyId(listed);
       if (!token.normalized()) {
         rawTokens.add(token);
       } else {
@@ -162,6 +163,26 @@ public final class BpeFileReader {
         token.lstrip(),
         token.rstrip(),
         true,
+        token.special());
+  }
+
+  /**
+   * The library gives an added token the id of the same text in the vocabulary, whatever the file
+   * says.
+   */
+  private AddedToken withVocabularyId(AddedToken token) throws Unknown {
+    Integer id = vocabulary == null ? null : vocabulary.get(token.content());
+    if (id == null) {
+      check(token.id() >= 0, "added_token_id");
+      return token;
+    }
+    return new AddedToken(
+        id,
+        token.content(),
+        token.singleWord(),
+        token.lstrip(),
+        token.rstrip(),
+        token.normalized(),
         token.special());
   }
 

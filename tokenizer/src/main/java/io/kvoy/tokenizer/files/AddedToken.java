@@ -5,7 +5,8 @@ package io.kvoy.tokenizer.files;
  * One entry of {@code added_tokens}: a piece of text that becomes one id before any other
  * splitting.
  *
- * @param id token id
+ * @param id token id; -1 when no file says it: then that of the same text in the vocabulary, or the
+ *     next free one
  * @param content the text that it stands for
  * @param singleWord matches only between non-word characters
  * @param lstrip swallows white space before it

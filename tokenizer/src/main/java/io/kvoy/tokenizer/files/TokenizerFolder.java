@@ -45,12 +45,14 @@ public final class TokenizerFolder {
     return path;
   }
 
-  /** The text of {@code tokenizer.json}. */
+  /**
+   * The text of {@code tokenizer.json}, with the added tokens that only the configuration knows.
+   */
   public String tokenizerJson() {
     return tokenizerJson;
   }
 
-  /** {@code added_tokens} in file order. */
+  /** {@code added_tokens} in file order, then those that only the configuration knows. */
   public List<AddedToken> addedTokens() {
     return addedTokens;
   }

@@ -48,6 +48,11 @@ public final class TokenizerFolderReader {
 
   private final Path folder;
 
+  /**
+   * Where the array {@code added_tokens} closes in {@code tokenizer.json}; -1 when there is none.
+   */
+  private int addedTokensEnd = -1;
+
   private TokenizerFolderReader(Path folder) {
     this.folder = folder;
   }
@@ -67,16 +72,26 @@ public final class TokenizerFolderReader {
       throw new Refusal(Kind.ABSENT, folder, "no tokenizer.json in this folder", PROVIDE);
     }
     SequencedMap<String, Json> parts = readParts(tokenizerJson);
-    List<AddedToken> addedTokens = addedTokens(part(parts, "added_tokens"));
+    var addedTokens = new ArrayList<>(addedTokens(part(parts, "added_tokens")));
     Json.Obj config = readObject("tokenizer_config.json");
     Json.Obj modelConfig = readObject("config.json");
+    if (flag(config, "split_special_tokens")) {
+      throw new Refusal(
+          Kind.UNSUPPORTED,
+          folder.resolve("tokenizer_config.json"),
+          "\"split_special_tokens\" is true, which is not implemented",
+          "route this model by load alone");
+    }
+    SequencedMap<String, Json> namedTokens = namedTokens(config);
+    List<AddedToken> missing = ConfiguredTokens.missing(addedTokens, config, namedTokens);
+    addedTokens.addAll(missing);
     return new TokenizerFolder(
         folder,
-        tokenizerJson,
+        withAddedTokens(tokenizerJson, missing),
         addedTokens,
         new TokenizerFolder.Pipeline(
             part(parts, "normalizer"), part(parts, "pre_tokenizer"), part(parts, "post_processor")),
-        specialTokens(config),
+        texts(namedTokens),
         chatTemplates(config),
         ownChatRenderer(modelConfig, addedTokens));
   }
@@ -101,6 +116,9 @@ public final class TokenizerFolderReader {
           parser.skipChildren();
         } else {
           parts.put(name, TokenizerJsonParser.readValue(parser));
+          if (name.equals("added_tokens") && parser.currentToken() == JsonToken.END_ARRAY) {
+            addedTokensEnd = (int) parser.currentTokenLocation().getCharOffset();
+          }
         }
       }
     } catch (JacksonException e) {
@@ -145,12 +163,33 @@ public final class TokenizerFolderReader {
     return token.get(name) instanceof Json.Bool(boolean value) && value;
   }
 
+  /** The file with these tokens at the end of its {@code added_tokens}. */
+  private String withAddedTokens(String tokenizerJson, List<AddedToken> tokens) {
+    if (tokens.isEmpty()) {
+      return tokenizerJson;
+    }
+    String added = ConfiguredTokens.asJson(tokens);
+    if (addedTokensEnd < 0) {
+      int object = tokenizerJson.indexOf('{') + 1;
+      return tokenizerJson.substring(0, object)
+          + "\"added_tokens\":["
+          + added
+          + "],"
+          + tokenizerJson.substring(object);
+    }
+    String before = tokenizerJson.substring(0, addedTokensEnd).stripTrailing();
+    return before
+        + (before.endsWith("[") ? "" : ",")
+        + added
+        + tokenizerJson.substring(addedTokensEnd);
+  }
+
   /**
    * Every {@code *_token} that is a text, then those of {@code extra_special_tokens} when that is
    * an object.
    */
-  private SequencedMap<String, String> specialTokens(Json.Obj config) throws Refusal {
-    var tokens = new LinkedHashMap<String, String>();
+  private SequencedMap<String, Json> namedTokens(Json.Obj config) throws Refusal {
+    var tokens = new LinkedHashMap<String, Json>();
     addTokens(config, tokens);
     if (config.get("extra_special_tokens") instanceof Json.Obj extra) {
       addTokens(extra, tokens);
@@ -162,15 +201,20 @@ public final class TokenizerFolderReader {
     return tokens;
   }
 
-  private static void addTokens(Json.Obj from, Map<String, String> tokens) {
+  private static void addTokens(Json.Obj from, Map<String, Json> tokens) {
     from.fields()
         .forEach(
             (name, value) -> {
-              String text = tokenText(value);
-              if (name.endsWith("_token") && text != null) {
-                tokens.put(name, text);
+              if (name.endsWith("_token") && tokenText(value) != null) {
+                tokens.put(name, value);
               }
             });
+  }
+
+  private static SequencedMap<String, String> texts(SequencedMap<String, Json> tokens) {
+    var texts = new LinkedHashMap<String, String>();
+    tokens.forEach((name, value) -> texts.put(name, String.valueOf(tokenText(value))));
+    return texts;
   }
 
   /** A token written as a string or as an object with {@code content}. */

@@ -52,6 +52,44 @@ class TokenizerFolderReaderTest {
   }
 
   @Test
+  void tokensThatOnlyTheConfigurationKnowsAreAddedAsTransformersDoes() throws IOException {
+    String config =
+        """
+        {"added_tokens_decoder":{"12":{"content":"<d>","normalized":true,"rstrip":true},
+          "9":{"content":"<c>","special":true},"1":{"content":"<a>","lstrip":true}},
+         "bos_token":"<b\u00e9\\">","eos_token":{"content":"<c>"},
+         "additional_special_tokens":["<e>","<a>"]}""";
+    for (String inFile :
+        List.of(
+            "\"added_tokens\":[{\"id\":1,\"content\":\"<a>\"} ],", "\"added_tokens\":[],", "")) {
+      write("tokenizer.json", "{\"version\":\"1.0\"," + inFile + "\"model\":{\"x\":[\"]\"]}}");
+      write("tokenizer_config.json", config);
+
+      TokenizerFolder folder = complete();
+
+      assertThat(folder.addedTokens().subList(1, 5))
+          .containsExactly(
+              new AddedToken(9, "<c>", false, false, false, false, true),
+              new AddedToken(12, "<d>", false, false, true, true, false),
+              new AddedToken(-1, "<b\u00e9\">", false, false, false, false, true),
+              new AddedToken(-1, "<e>", false, false, false, false, true));
+      write("tokenizer.json", folder.tokenizerJson());
+      write("tokenizer_config.json", "{}");
+      assertThat(complete().addedTokens())
+          .as("what the encoder reads")
+          .extracting(AddedToken::content)
+          .containsExactly("<a>", "<c>", "<d>", "<b\u00e9\">", "<e>");
+    }
+  }
+
+  @Test
+  void splittingSpecialTokensIsRefused() throws IOException {
+    write("tokenizer_config.json", "{\"split_special_tokens\":true}");
+
+    assertThat(problem().kind()).isEqualTo(FolderProblem.Kind.UNSUPPORTED);
+  }
+
+  @Test
   void specialTokensAreStringsOrObjectsAndNullsAreLeftOut() throws IOException {
     write(
         "tokenizer_config.json",
