@@ -17,11 +17,11 @@ import tools.jackson.core.ObjectReadContext;
 import tools.jackson.core.json.JsonFactory;
 
 /** Test resources as maps, lists, strings, BigIntegers, doubles and booleans. */
-final class TestJson {
+public final class TestJson {
 
   private TestJson() {}
 
-  static String resource(String name) {
+  public static String resource(String name) {
     try (InputStream in = TestJson.class.getResourceAsStream("/kvcache/" + name)) {
       if (in == null) {
         throw new IllegalArgumentException("no test resource kvcache/" + name);
@@ -32,11 +32,11 @@ final class TestJson {
     }
   }
 
-  static List<Map<String, Object>> lines(String name) {
+  public static List<Map<String, Object>> lines(String name) {
     return resource(name).lines().filter(line -> !line.isBlank()).map(TestJson::object).toList();
   }
 
-  static Map<String, Object> object(String json) {
+  public static Map<String, Object> object(String json) {
     try (JsonParser parser = new JsonFactory().createParser(ObjectReadContext.empty(), json)) {
       parser.nextToken();
       return asObject(value(parser));
@@ -44,24 +44,24 @@ final class TestJson {
   }
 
   @SuppressWarnings("unchecked")
-  static Map<String, Object> asObject(@Nullable Object value) {
+  public static Map<String, Object> asObject(@Nullable Object value) {
     return (Map<String, Object>) java.util.Objects.requireNonNull(value);
   }
 
   @SuppressWarnings("unchecked")
-  static List<Object> asList(@Nullable Object value) {
+  public static List<Object> asList(@Nullable Object value) {
     return (List<Object>) java.util.Objects.requireNonNull(value);
   }
 
-  static int[] ints(@Nullable Object list) {
+  public static int[] ints(@Nullable Object list) {
     return asList(list).stream().mapToInt(v -> ((BigInteger) v).intValueExact()).toArray();
   }
 
-  static String text(@Nullable Object value) {
+  public static String text(@Nullable Object value) {
     return (String) java.util.Objects.requireNonNull(value);
   }
 
-  static int integer(@Nullable Object value) {
+  public static int integer(@Nullable Object value) {
     return ((BigInteger) java.util.Objects.requireNonNull(value)).intValueExact();
   }
 
