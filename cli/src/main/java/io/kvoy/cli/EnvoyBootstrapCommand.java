@@ -6,6 +6,7 @@ import io.kvoy.envoy.RequestBodyMode;
 import io.kvoy.scoring.fleet.Endpoint;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import org.jspecify.annotations.Nullable;
@@ -26,7 +27,7 @@ import picocli.CommandLine.TypeConversionException;
     description = "Prints a complete static configuration for one Envoy, see docs/envoy.md.")
 final class EnvoyBootstrapCommand implements Callable<Integer> {
 
-  /** Words of {@code --request-body}; picocli reads {@code _} as {@code -}. */
+  /** Words of {@code --request-body}. */
   enum RequestBody {
     FULL_DUPLEX("full-duplex", RequestBodyMode.FULL_DUPLEX_STREAMED),
     BUFFERED("buffered", RequestBodyMode.BUFFERED);
@@ -60,6 +61,33 @@ final class EnvoyBootstrapCommand implements Callable<Integer> {
     public String toString() {
       return word;
     }
+  }
+
+  /** Takes the words alone; picocli's own converter takes and offers constant names besides. */
+  static final class RequestBodyConverter implements ITypeConverter<RequestBody> {
+    @Override
+    public RequestBody convert(String text) {
+      return choose(RequestBody.values(), text);
+    }
+  }
+
+  /** The same for {@code --format}. */
+  static final class FormatConverter implements ITypeConverter<Format> {
+    @Override
+    public Format convert(String text) {
+      return choose(Format.values(), text);
+    }
+  }
+
+  private static <T> T choose(T[] values, String text) {
+    List<String> words = new ArrayList<>();
+    for (T value : values) {
+      words.add(value.toString());
+      if (value.toString().equals(text)) {
+        return value;
+      }
+    }
+    throw new TypeConversionException("'" + text + "' is none of " + String.join(", ", words));
   }
 
   /** {@code host:port} or {@code [v6]:port}. */
@@ -122,6 +150,7 @@ final class EnvoyBootstrapCommand implements Callable<Integer> {
   @Option(
       names = "--request-body",
       paramLabel = "MODE",
+      converter = RequestBodyConverter.class,
       description =
           "How request bodies reach Kvoy: ${COMPLETION-CANDIDATES}. Default: ${DEFAULT-VALUE}.")
   private RequestBody requestBody = RequestBody.FULL_DUPLEX;
@@ -129,6 +158,7 @@ final class EnvoyBootstrapCommand implements Callable<Integer> {
   @Option(
       names = "--format",
       paramLabel = "FORMAT",
+      converter = FormatConverter.class,
       description = "${COMPLETION-CANDIDATES}. Default: ${DEFAULT-VALUE}.")
   private Format format = Format.YAML;
 

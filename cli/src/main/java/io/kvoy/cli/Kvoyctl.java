@@ -7,8 +7,11 @@ import java.io.FileInputStream;
 import java.io.FileOutputStream;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.io.PrintWriter;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.UnmatchedArgumentException;
 
 /**
  * The command line. Exit status: {@value #ANSWERED}, {@value #PROBLEM} or {@value #USAGE}.
@@ -63,7 +66,26 @@ public final class Kvoyctl {
                 .addSubcommand(new EnvoyBootstrapCommand(streams)))
         .setOut(streams.outText())
         .setErr(streams.errText())
+        .setParameterExceptionHandler((wrong, _) -> wrongUsage(wrong))
         .execute(args);
+  }
+
+  /** Says what is wrong and what was perhaps meant; the whole help would push that off the screen. */
+  private static int wrongUsage(ParameterException wrong) {
+    CommandLine command = wrong.getCommandLine();
+    PrintWriter err = command.getErr();
+    err.println("kvoyctl: " + wrong.getMessage());
+    if (wrong instanceof UnmatchedArgumentException) {
+      UnmatchedArgumentException.printSuggestions(wrong, err);
+    } else if (!command.getUnmatchedArguments().isEmpty()) {
+      // A misspelt option that is required is reported as a missing one.
+      ParameterException unknown =
+          new UnmatchedArgumentException(command, command.getUnmatchedArguments());
+      err.println(unknown.getMessage());
+      UnmatchedArgumentException.printSuggestions(unknown, err);
+    }
+    err.println("Try '" + command.getCommandSpec().qualifiedName() + " --help'.");
+    return USAGE;
   }
 
   /** The version in the jar's manifest. */

@@ -267,7 +267,7 @@ final class TokenizeCommand extends LineCommand implements Callable<Integer> {
         Truncation truncation = request.truncation();
         if (truncation != null && truncation.maxTokens() < 0) {
           // As many as the model's length leaves, which a tokenizer folder does not tell.
-          yield inexact("truncate_prompt_tokens");
+          yield inexact("truncation");
         }
         List<int[]> prompts = whole.stream().map(ids -> truncated(ids, truncation)).toList();
         boolean isOne = prompts.size() == 1;
