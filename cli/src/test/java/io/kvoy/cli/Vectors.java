@@ -85,7 +85,7 @@ final class Vectors {
     return folder.toString();
   }
 
-  private static Path root() {
+  static Path root() {
     Path folder = Path.of("").toAbsolutePath();
     while (!Files.exists(folder.resolve(".git")) && !Files.exists(folder.resolve("Makefile"))) {
       folder = Objects.requireNonNull(folder.getParent(), "no repository around this folder");
