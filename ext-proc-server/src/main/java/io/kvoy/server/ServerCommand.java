@@ -17,7 +17,10 @@ import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
-/** The server's command line. Exit status: 0 after a stop signal, 1 when it cannot start, 2 on bad usage. */
+/**
+ * The server's command line. Exit status: 0 after a stop signal, 1 when it cannot start, 2 on bad
+ * usage.
+ */
 @Command(
     name = "kvoy-server",
     mixinStandardHelpOptions = true,
@@ -31,7 +34,8 @@ final class ServerCommand implements Callable<Integer> {
       names = "--config",
       required = true,
       paramLabel = "FILE",
-      description = "Configuration file, see docs/configuration.md. Changes are taken while running.")
+      description =
+          "Configuration file, see docs/configuration.md. Changes are taken while running.")
   private Path config = Path.of("kvoy.yaml");
 
   @Option(names = "--check", description = "Check the configuration file and end.")

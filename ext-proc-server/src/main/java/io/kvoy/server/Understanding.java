@@ -7,8 +7,9 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What reading and tokenizing made of a request: everything that is known before a worker is chosen. Made on a decision
- * thread, without any effect on the fleet, so that a late one can be dropped.
+ * What reading and tokenizing made of a request: everything that is known before a worker is
+ * chosen. Made on a decision thread, without any effect on the fleet, so that a late one can be
+ * dropped.
  */
 public sealed interface Understanding {
 

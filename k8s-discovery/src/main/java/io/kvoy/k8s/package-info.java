@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** Kubernetes objects as fleet and policy snapshots. Not built yet: fleets come from the configuration file. */
+/**
+ * Kubernetes objects as fleet and policy snapshots. Not built yet: fleets come from the
+ * configuration file.
+ */
 @NullMarked
 package io.kvoy.k8s;
 

@@ -17,7 +17,6 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.time.LocalDateTime;
 import java.time.format.DateTimeFormatter;
 import java.util.ArrayList;
@@ -32,8 +31,9 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
 /**
- * Shows Kvoy at work on one machine: starts workers, Kvoy and Envoy, sends the same small load by round robin and through
- * Kvoy, prints where each request went and why, and stays up to be tried by hand.
+ * Shows Kvoy at work on one machine: starts workers, Kvoy and Envoy, sends the same small load by
+ * round robin and through Kvoy, prints where each request went and why, and stays up to be tried by
+ * hand.
  */
 @Command(
     name = "demo",
@@ -59,16 +59,20 @@ public final class Demo implements Callable<Integer> {
       int chats,
       int turns,
       int unique,
-      int uniqueTokens,
+      int shortestUnique,
+      int longestUnique,
       int answerTokens,
       int concurrency) {
-    static final Size SIM = new Size(6, 4, 1500, 3, 4, 6, 600, 24, 4);
-    static final Size VLLM = new Size(3, 4, 800, 2, 4, 4, 300, 8, 2);
+    static final Size SIM = new Size(8, 5, 2_000, 3, 4, 8, 200, 1_500, 8, 3);
+    static final Size VLLM = new Size(4, 5, 1_000, 2, 4, 4, 100, 500, 4, 2);
   }
 
-  /** A GPU of some years ago: prefill is slow enough to be seen beside the cost of this machine itself. */
+  /**
+   * A GPU of some years ago: prefill is slow enough to be seen beside the cost of this machine
+   * itself.
+   */
   private static final EngineOptions SIM_MACHINE =
-      EngineOptions.DEFAULTS.withSpeed(4_000, 60, 0.02, 4).withCache(1_024, 16, 16_000);
+      EngineOptions.DEFAULTS.withSpeed(3_000, 60, 0.02, 4).withCache(1_024, 16, 16_000);
 
   @Option(
       names = "--workers",
@@ -179,21 +183,17 @@ public final class Demo implements Callable<Integer> {
         case SIM -> {
           model = "demo-qwen3";
           out.println("• starting 3 simulated vLLM workers");
-          SimTokenizer tokenizer =
-              FolderSimTokenizer.load(tools.tokenizer("qwen3"), "<|im_end|>");
+          SimTokenizer tokenizer = FolderSimTokenizer.load(tools.tokenizer("qwen3"), "<|im_end|>");
           for (int i = 0; i < 3; i++) {
             started.add(
                 SimStageWorker.start(
-                    "worker-" + (char) ('a' + i),
-                    model,
-                    tokenizer,
-                    SIM_MACHINE,
-                    seed + i));
+                    "worker-" + (char) ('a' + i), model, tokenizer, SIM_MACHINE, seed + i));
           }
         }
         case VLLM -> {
           model = "tiny-qwen3";
-          out.println("• starting 2 real vLLM workers; on two cores this takes one to five minutes");
+          out.println(
+              "• starting 2 real vLLM workers; on two cores this takes one to five minutes");
           for (int i = 0; i < 2; i++) {
             started.add(VllmStageWorker.launch(tools, "vllm-" + (char) ('a' + i)));
           }
@@ -220,14 +220,14 @@ public final class Demo implements Callable<Integer> {
     all.addAll(
         workloads.sharedPrefix(
             size.prefixes(), size.usersEach(), size.prefixTokens(), 40, size.answerTokens()));
+    all.addAll(workloads.multiTurn(size.chats(), size.turns(), 300, 120, size.answerTokens()));
     all.addAll(
-        workloads.multiTurn(size.chats(), size.turns(), 300, 120, size.answerTokens()));
-    all.addAll(workloads.unique(size.unique(), size.uniqueTokens(), size.answerTokens()));
+        workloads.unique(
+            size.unique(), size.shortestUnique(), size.longestUnique(), size.answerTokens()));
     return workloads.shuffled(all);
   }
 
-  private List<Turn> run(
-      String name, URI door, List<Conversation> load, int concurrency)
+  private List<Turn> run(String name, URI door, List<Conversation> load, int concurrency)
       throws InterruptedException {
     int total = load.stream().mapToInt(c -> c.userTurns().size()).sum();
     out.printf(Locale.ROOT, "• %d requests by %s, %d at once ", total, name, concurrency);
@@ -331,12 +331,7 @@ public final class Demo implements Callable<Integer> {
         Same workers by round robin: %s
         Decisions: %s/debug/decisions   fleet: %s/debug/fleet   metrics: %s/metrics
         """,
-        stage.url(),
-        model,
-        stage.plainUrl(),
-        stage.adminUrl(),
-        stage.adminUrl(),
-        stage.adminUrl());
+        stage.url(), model, stage.plainUrl(), stage.adminUrl(), stage.adminUrl(), stage.adminUrl());
   }
 
   private static String firstError(List<Turn> turns) {

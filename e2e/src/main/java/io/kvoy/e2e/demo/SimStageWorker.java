@@ -12,8 +12,7 @@ import io.kvoy.scoring.fleet.Endpoint;
  *
  * @param sim the worker, for tests that hurt it
  */
-public record SimStageWorker(String name, SimWorker sim, Endpoint endpoint)
-    implements StageWorker {
+public record SimStageWorker(String name, SimWorker sim, Endpoint endpoint) implements StageWorker {
   /**
    * Starts a worker on free loopback ports.
    *

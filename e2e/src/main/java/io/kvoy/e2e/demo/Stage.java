@@ -20,10 +20,11 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Workers, a Kvoy server and an Envoy with two doors to the same workers: one through Kvoy, one by round robin.
+ * Workers, a Kvoy server and an Envoy with two doors to the same workers: one through Kvoy, one by
+ * round robin.
  *
- * <p>Everything listens on loopback. {@link #close} stops in reverse order of the start, also when the start failed half
- * way; nothing is left running.
+ * <p>Everything listens on loopback. {@link #close} stops in reverse order of the start, also when
+ * the start failed half way; nothing is left running.
  */
 public final class Stage implements AutoCloseable {
   private static final Duration READY_PATIENCE = Duration.ofSeconds(60);
@@ -76,8 +77,7 @@ public final class Stage implements AutoCloseable {
     int extProcPort = Ports.free();
     Path config = configFile();
     Files.writeString(
-        config,
-        StageConfig.yaml(model, tokenizer, workers, extProcPort, Ports.free(), adminPort));
+        config, StageConfig.yaml(model, tokenizer, workers, extProcPort, Ports.free(), adminPort));
     kvoy = KvoyProcess.start(config, adminPort, folder.resolve("kvoy.log"));
     kvoy.awaitReady(READY_PATIENCE);
     EnvoyBootstrap bootstrap =
@@ -152,8 +152,8 @@ public final class Stage implements AutoCloseable {
   }
 
   /**
-   * Empties every worker's prefix cache, so that the next run starts cold. vLLM tells of it only with its next engine
-   * step, so each worker is given a few tokens to chew on.
+   * Empties every worker's prefix cache, so that the next run starts cold. vLLM tells of it only
+   * with its next engine step, so each worker is given a few tokens to chew on.
    */
   public void resetCaches() throws IOException, InterruptedException {
     for (StageWorker worker : workers) {

@@ -15,8 +15,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
 /**
- * A real Kvoy server in its own process, started from the class path of the caller. Its log goes to a file; what went
- * wrong at the start is in the exception.
+ * A real Kvoy server in its own process, started from the class path of the caller. Its log goes to
+ * a file; what went wrong at the start is in the exception.
  */
 public final class KvoyProcess implements AutoCloseable {
   private static final Duration STOP_PATIENCE = Duration.ofSeconds(10);
@@ -34,7 +34,8 @@ public final class KvoyProcess implements AutoCloseable {
   }
 
   /**
-   * Starts the server and waits until it is alive; ready is another matter, see {@link #awaitReady}.
+   * Starts the server and waits until it is alive; ready is another matter, see {@link
+   * #awaitReady}.
    *
    * @param config its configuration file
    * @param adminPort the admin port that the file names
@@ -84,7 +85,9 @@ public final class KvoyProcess implements AutoCloseable {
         HttpResponse.BodyHandlers.ofString());
   }
 
-  /** A sample of the metrics page, summed over all series of the name whose labels contain the text. */
+  /**
+   * A sample of the metrics page, summed over all series of the name whose labels contain the text.
+   */
   public double metric(String name, String labelText) throws IOException, InterruptedException {
     double sum = 0;
     try (Stream<String> lines = admin("/metrics").body().lines()) {
@@ -140,7 +143,10 @@ public final class KvoyProcess implements AutoCloseable {
     while (System.nanoTime() < deadline) {
       if (!process.isAlive()) {
         throw new IOException(
-            "Kvoy ended with exit code " + process.exitValue() + "; its last words:\n" + logTail(30));
+            "Kvoy ended with exit code "
+                + process.exitValue()
+                + "; its last words:\n"
+                + logTail(30));
       }
       try {
         HttpResponse<String> response = admin(path);
@@ -154,6 +160,13 @@ public final class KvoyProcess implements AutoCloseable {
       Thread.sleep(50);
     }
     throw new IOException(
-        "Kvoy did not answer " + path + " in " + patience + " (" + last + "); its last words:\n" + logTail(30));
+        "Kvoy did not answer "
+            + path
+            + " in "
+            + patience
+            + " ("
+            + last
+            + "); its last words:\n"
+            + logTail(30));
   }
 }

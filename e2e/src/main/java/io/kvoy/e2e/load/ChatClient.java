@@ -23,8 +23,8 @@ import java.util.concurrent.Executors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Sends one streamed chat completion and times its first token. Blocking: call it on a virtual thread when many run at
- * once. Thread-safe.
+ * Sends one streamed chat completion and times its first token. Blocking: call it on a virtual
+ * thread when many run at once. Thread-safe.
  */
 public final class ChatClient implements AutoCloseable {
   private static final JsonReader JSON = new JsonReader(JsonLimits.DEFAULTS);
@@ -62,22 +62,22 @@ public final class ChatClient implements AutoCloseable {
     root.put("messages", new Json.Arr(items));
     root.put("max_tokens", new Json.Int(maxTokens));
     root.put("stream", new Json.Bool(true));
-    root.put(
-        "stream_options", Json.Obj.of(Map.of("include_usage", new Json.Bool(true))));
+    root.put("stream_options", Json.Obj.of(Map.of("include_usage", new Json.Bool(true))));
     // Generation ends at max_tokens: runs stay comparable whatever a model of random weights says.
     root.put("ignore_eos", new Json.Bool(true));
     root.put("temperature", new Json.Int(0));
     return JsonWriter.text(Json.Obj.of(root));
   }
 
-  /** Sends a conversation and reads the answer to its end; never throws for what the network does. */
+  /**
+   * Sends a conversation and reads the answer to its end; never throws for what the network does.
+   */
   public ChatAnswer chat(List<ChatMessage> messages, int maxTokens) {
     return chat(messages, maxTokens, Map.of());
   }
 
   /** As {@link #chat(List, int)}, with extra request headers. */
-  public ChatAnswer chat(
-      List<ChatMessage> messages, int maxTokens, Map<String, String> headers) {
+  public ChatAnswer chat(List<ChatMessage> messages, int maxTokens, Map<String, String> headers) {
     HttpRequest.Builder request =
         HttpRequest.newBuilder(base.resolve("/v1/chat/completions"))
             .timeout(Duration.ofMinutes(5))
@@ -100,8 +100,8 @@ public final class ChatClient implements AutoCloseable {
     }
   }
 
-  private static ChatAnswer read(
-      HttpResponse<?> response, BufferedReader lines, long start) throws IOException {
+  private static ChatAnswer read(HttpResponse<?> response, BufferedReader lines, long start)
+      throws IOException {
     Map<String, String> headers = new LinkedHashMap<>();
     response.headers().map().forEach((name, values) -> headers.put(name, values.getFirst()));
     if (response.statusCode() != 200) {
@@ -170,8 +170,7 @@ public final class ChatClient implements AutoCloseable {
 
   private static ChatAnswer failed(
       int status, long start, String error, Map<String, String> headers) {
-    return new ChatAnswer(
-        status, Double.NaN, millisSince(start), "", -1, -1, -1, headers, error);
+    return new ChatAnswer(status, Double.NaN, millisSince(start), "", -1, -1, -1, headers, error);
   }
 
   private static double millisSince(long start) {

@@ -11,7 +11,9 @@ import java.util.concurrent.Future;
 import java.util.concurrent.Semaphore;
 import java.util.function.Consumer;
 
-/** Sends conversations through a client, a fixed number at once, turns of one conversation in order. */
+/**
+ * Sends conversations through a client, a fixed number at once, turns of one conversation in order.
+ */
 public final class LoadRun {
   /**
    * One turn as it went.
@@ -31,10 +33,7 @@ public final class LoadRun {
    * @return all turns in order of their start within each conversation
    */
   public static List<Turn> run(
-      ChatClient client,
-      List<Conversation> conversations,
-      int concurrency,
-      Consumer<Turn> onTurn)
+      ChatClient client, List<Conversation> conversations, int concurrency, Consumer<Turn> onTurn)
       throws InterruptedException {
     Semaphore places = new Semaphore(concurrency);
     List<Turn> turns = Collections.synchronizedList(new ArrayList<>());
@@ -87,7 +86,12 @@ public final class LoadRun {
   /** The {@code q}-quantile of first-token times of the turns that succeeded; NaN when none did. */
   public static double ttftQuantile(List<Turn> turns, double q) {
     double[] sorted =
-        turns.stream().map(Turn::answer).filter(ChatAnswer::ok).mapToDouble(ChatAnswer::ttftMillis).sorted().toArray();
+        turns.stream()
+            .map(Turn::answer)
+            .filter(ChatAnswer::ok)
+            .mapToDouble(ChatAnswer::ttftMillis)
+            .sorted()
+            .toArray();
     return sorted.length == 0
         ? Double.NaN
         : sorted[(int) Math.min(sorted.length - 1, Math.round(q * (sorted.length - 1)))];

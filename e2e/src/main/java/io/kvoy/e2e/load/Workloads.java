@@ -7,7 +7,9 @@ import java.util.List;
 import java.util.random.RandomGenerator;
 import java.util.random.RandomGeneratorFactory;
 
-/** Seeded conversations of the shapes that matter to a prefix cache. Equal seeds give equal text. */
+/**
+ * Seeded conversations of the shapes that matter to a prefix cache. Equal seeds give equal text.
+ */
 public final class Workloads {
   /** Everyday words, so that one word is about one token in any tokenizer. */
   private static final List<String> WORDS =
@@ -32,7 +34,10 @@ public final class Workloads {
     return text.append('.').toString();
   }
 
-  /** Many users of few system prompts: {@code prefixes} prompts, {@code usersEach} questions to each, mixed. */
+  /**
+   * Many users of few system prompts: {@code prefixes} prompts, {@code usersEach} questions to
+   * each, mixed.
+   */
   public List<Conversation> sharedPrefix(
       int prefixes, int usersEach, int prefixTokens, int questionTokens, int maxTokens) {
     List<Conversation> all = new ArrayList<>();
@@ -41,7 +46,10 @@ public final class Workloads {
       for (int u = 0; u < usersEach; u++) {
         all.add(
             new Conversation(
-                "shared " + (char) ('A' + p % 26), system, List.of(text(questionTokens)), maxTokens));
+                "shared " + (char) ('A' + p % 26),
+                system,
+                List.of(text(questionTokens)),
+                maxTokens));
       }
     }
     return shuffled(all);
@@ -61,11 +69,15 @@ public final class Workloads {
     return all;
   }
 
-  /** Prompts that share nothing with anything. */
-  public List<Conversation> unique(int prompts, int tokens, int maxTokens) {
+  /**
+   * Prompts that share nothing with anything, of about {@code shortest} to {@code longest} tokens.
+   */
+  public List<Conversation> unique(int prompts, int shortest, int longest, int maxTokens) {
     List<Conversation> all = new ArrayList<>();
     for (int i = 0; i < prompts; i++) {
-      all.add(new Conversation("unique", "", List.of(text(tokens)), maxTokens));
+      all.add(
+          new Conversation(
+              "unique", "", List.of(text(random.nextInt(shortest, longest + 1))), maxTokens));
     }
     return all;
   }

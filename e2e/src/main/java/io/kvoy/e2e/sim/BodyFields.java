@@ -38,6 +38,13 @@ record BodyFields(Json.Obj object) {
     };
   }
 
+  /** The fields of a body that was found to be an object; none otherwise. */
+  static BodyFields lenient(HttpRequest http) {
+    return read(http) instanceof Outcome.Read(BodyFields fields)
+        ? fields
+        : new BodyFields(Json.Obj.of(Map.of()));
+  }
+
   /** A value the way vLLM's validation messages show it. */
   static String python(Json value) {
     return switch (value) {

@@ -35,12 +35,15 @@ public final class FolderSimTokenizer implements SimTokenizer {
   /** Loads a folder; the token that ends an answer is its {@code eos_token}. */
   public static FolderSimTokenizer load(Path folder) throws IOException {
     Path file = folder.resolve("tokenizer_config.json");
-    if (PythonJson.read(Files.readString(file))
-            instanceof PythonJson.Outcome.Read(Json.Obj config)
-        && endToken(config.get("eos_token")) instanceof String token) {
-      return load(folder, token);
+    String token =
+        switch (PythonJson.read(Files.readString(file))) {
+          case PythonJson.Outcome.Read(Json.Obj config) -> endToken(config.get("eos_token"));
+          case PythonJson.Outcome.Read _, PythonJson.Outcome.Failed _ -> null;
+        };
+    if (token == null) {
+      throw new IOException(file + " names no eos_token");
     }
-    throw new IOException(file + " names no eos_token");
+    return load(folder, token);
   }
 
   /** An added token is written as its text or as an object with the text in {@code content}. */
@@ -59,7 +62,7 @@ public final class FolderSimTokenizer implements SimTokenizer {
     TokenizerLoader loader =
         new FolderTokenizerLoader(
             TemplateChatText.factory(ChatTemplateOptions.DEFAULTS, Clock.systemUTC()),
-              FolderTokenizerLoader.Settings.DEFAULT);
+            FolderTokenizerLoader.Settings.DEFAULT);
     return switch (loader.load(folder)) {
       case TokenizerLoader.Load.Loaded(PromptTokenizer tokenizer, String _) -> {
         if (tokenizer.tokenize(new Prompt.Texts(List.of(endToken), false))

@@ -14,14 +14,19 @@ import java.util.concurrent.LinkedBlockingQueue;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the three generating APIs have in common: read and check, wait the API server's share of the
- * time, queue the sequences, pass tokens on as they come, and drop everything the moment the client
+ * What the generating APIs have in common: read and check, wait the API server's share of the time,
+ * queue the sequences, pass tokens on as they come, and drop everything the moment the client
  * leaves. The spelling of an answer is a {@link AnswerWriter}'s. Called on request threads.
  */
 final class GenerationApi {
 
   /** Spells an answer in one API's way. One object per request, used by one thread. */
   interface AnswerWriter {
+    /** Text that leaves with the head of a stream, before any token. */
+    default String start() {
+      return "";
+    }
+
     /** Text of a stream for one token; {@code finish} is set on a sequence's last token. */
     String token(Answer answer, String text, EngineOutput.@Nullable Finish finish);
 
@@ -135,7 +140,7 @@ final class GenerationApi {
     }
     String given = exchange.request().header("x-request-id");
     String id = given == null ? life.nextId() : given;
-    AnswerWriter writer = writer(api, request, id);
+    AnswerWriter writer = writer(api, request, exchange.request(), id, life);
     BlockingQueue<EngineOutput> outputs = new LinkedBlockingQueue<>();
     Map<String, Answer> answers = new HashMap<>();
     List<Answer> inOrder = new ArrayList<>();
@@ -217,6 +222,7 @@ final class GenerationApi {
       throws IOException, InterruptedException {
     exchange.startChunked(
         200, Replies.commonHeaders(exchange, options, life), "text/event-stream; charset=utf-8");
+    exchange.chunk(writer.start());
     int open = inOrder.size();
     int tokens = 0;
     while (open > 0) {
@@ -314,13 +320,22 @@ final class GenerationApi {
     return answer;
   }
 
-  private AnswerWriter writer(ApiKind api, GenerationRequest request, String id) {
+  private AnswerWriter writer(
+      ApiKind api, GenerationRequest request, HttpRequest http, String id, WorkerLife life) {
     long created = System.currentTimeMillis() / 1000;
     return switch (api) {
       case CHAT_COMPLETIONS -> new ChatWriter(request, options, "chatcmpl-" + id, created);
       case COMPLETIONS -> new CompletionWriter(request, options, "cmpl-" + id, created);
       case MESSAGES -> new MessagesWriter(request, options, "chatcmpl-" + id);
-      case RESPONSES, COUNT_TOKENS, OTHER ->
+      case RESPONSES ->
+          new ResponsesWriter(
+              request,
+              BodyFields.lenient(http),
+              options,
+              "resp_" + id,
+              "msg_" + life.nextId(),
+              created);
+      case COUNT_TOKENS, OTHER ->
           throw new IllegalArgumentException("not an API of this handler: " + api);
     };
   }

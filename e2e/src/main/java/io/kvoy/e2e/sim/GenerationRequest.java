@@ -79,8 +79,7 @@ record GenerationRequest(
       return new Outcome.Refused(error);
     }
     int limit = options.engine().maxModelLen();
-    String limitField =
-        body.integer("max_completion_tokens") != null ? "max_completion_tokens" : "max_tokens";
+    String limitField = limitField(api, body);
     Long asked = body.integer(limitField);
     if (asked != null && asked > limit) {
       return new Outcome.Refused(
@@ -158,13 +157,23 @@ record GenerationRequest(
             body.flag("return_token_ids")));
   }
 
+  private static String limitField(ApiKind api, BodyFields body) {
+    if (api == ApiKind.RESPONSES) {
+      return "max_output_tokens";
+    }
+    return body.integer("max_completion_tokens") != null ? "max_completion_tokens" : "max_tokens";
+  }
+
   private static Outcome notTokenized(String reason) {
     return new Outcome.Refused(
         ApiError.badRequest("The simulated worker cannot tokenize this prompt: " + reason, null));
   }
 
   private static @Nullable ApiError shape(ApiKind api, BodyFields body) {
-    if (api != ApiKind.COMPLETIONS) {
+    if (api == ApiKind.RESPONSES && body.get("input") == null) {
+      return ApiError.missing("input", body.size());
+    }
+    if (api == ApiKind.CHAT_COMPLETIONS || api == ApiKind.MESSAGES) {
       Json messages = body.get("messages");
       if (messages == null) {
         return ApiError.missing("messages", body.size());
@@ -181,7 +190,8 @@ record GenerationRequest(
     if (api == ApiKind.MESSAGES && body.get("max_tokens") == null) {
       return ApiError.missing("max_tokens", body.size());
     }
-    for (String field : List.of("max_tokens", "max_completion_tokens", "n", "min_tokens")) {
+    for (String field :
+        List.of("max_tokens", "max_completion_tokens", "max_output_tokens", "n", "min_tokens")) {
       Json value = body.get(field);
       if (value != null && value != Json.Null.NULL && !(value instanceof Json.Int)) {
         return ApiError.validation(

@@ -353,6 +353,7 @@ public final class SimWorker implements AutoCloseable {
       case "/v1/chat/completions" -> generate(ApiKind.CHAT_COMPLETIONS, exchange, now);
       case "/v1/completions" -> generate(ApiKind.COMPLETIONS, exchange, now);
       case "/v1/messages" -> generate(ApiKind.MESSAGES, exchange, now);
+      case "/v1/responses" -> generate(ApiKind.RESPONSES, exchange, now);
       case "/v1/messages/count_tokens" -> {
         if (isMethod("POST", exchange, now)) {
           pages.countTokens(exchange, life);

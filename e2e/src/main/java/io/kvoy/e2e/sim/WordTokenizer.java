@@ -38,7 +38,14 @@ final class WordTokenizer implements SimTokenizer {
     if (body.get("system") != null) {
       text.append("<|system|>").append(content(body.get("system"))).append("<|end|>");
     }
-    if (body.get("messages") instanceof Json.Arr(List<Json> messages)) {
+    if (body.get("instructions") != null) {
+      text.append("<|system|>").append(content(body.get("instructions"))).append("<|end|>");
+    }
+    if (body.get("input") instanceof Json.Str(String input)) {
+      text.append("<|user|>").append(input).append("<|end|>");
+    }
+    Json turns = body.get("messages") == null ? body.get("input") : body.get("messages");
+    if (turns instanceof Json.Arr(List<Json> messages)) {
       for (Json message : messages) {
         if (message instanceof Json.Obj object) {
           String role = object.get("role") instanceof Json.Str(String name) ? name : "user";

@@ -35,7 +35,7 @@ final class LoadOnlyIT {
   void TOK_01_requestsAreSpreadByLoadAndTheReasonIsShownAndCounted() throws Exception {
     List<Turn> turns;
     try (ChatClient client = new ChatClient(rig.stage.url(), SimRig.MODEL)) {
-      turns = LoadRun.run(client, new Workloads(1).unique(30, 200, 4), 6, _ -> {});
+      turns = LoadRun.run(client, new Workloads(1).unique(30, 200, 200, 4), 6, _ -> {});
     }
     assertThat(turns).extracting(Turn::answer).allMatch(ChatAnswer::ok);
     assertThat(turns)

@@ -26,7 +26,10 @@ import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
 
-/** The main job on two real vLLM workers behind a real Envoy. Their start takes minutes, so all tests share them. */
+/**
+ * The main job on two real vLLM workers behind a real Envoy. Their start takes minutes, so all
+ * tests share them.
+ */
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 final class RoutingVllmIT {
   private static final String MODEL = "tiny-qwen3";
@@ -145,9 +148,7 @@ final class RoutingVllmIT {
 
     victim.process().restart();
     victim.awaitHealthy(System.out::println);
-    await()
-        .atMost(Duration.ofSeconds(20))
-        .until(() -> !fleet().contains("\"health\":\"unready\""));
+    await().atMost(Duration.ofSeconds(20)).until(() -> !fleet().contains("\"health\":\"unready\""));
     // Whatever it held before is gone: no answer of it may have been predicted to be cached more
     // than it was.
     for (int i = 0; i < 10; i++) {
@@ -158,7 +159,8 @@ final class RoutingVllmIT {
           .isLessThanOrEqualTo(answer.cachedTokens());
     }
     ChatAnswer direct;
-    try (ChatClient past = new ChatClient(java.net.URI.create("http://" + victim.endpoint()), MODEL)) {
+    try (ChatClient past =
+        new ChatClient(java.net.URI.create("http://" + victim.endpoint()), MODEL)) {
       direct = past.chat(prompt, 2);
     }
     assertThat(direct.ok()).as(direct.error()).isTrue();

@@ -53,6 +53,11 @@ class SimWorkerRecordedAnswersTest {
         .formatted(MODEL, more);
   }
 
+  private static String responses(String more) {
+    return "{\"model\":\"%s\",\"instructions\":\"Be brief.\",\"input\":\"When does it go?\",\"temperature\":0%s}"
+        .formatted(MODEL, more);
+  }
+
   @ParameterizedTest
   @CsvSource(
       delimiter = '|',
@@ -64,15 +69,18 @@ class SimWorkerRecordedAnswersTest {
           completion-usage      | /v1/completions      | 6 | "stream":true,"stream_options":{"include_usage":true}
           completion-token-ids  | /v1/completions      | 3 | "stream":true,"return_token_ids":true
           messages              | /v1/messages         | 6 | "stream":true
+          responses             | /v1/responses        | 2 | "stream":true
           """)
   void streamsHaveTheRecordedEvents(String name, String path, int tokens, String fields)
       throws IOException {
     String more = ",\"max_tokens\":%d,%s".formatted(tokens, fields);
     String body =
-        path.equals("/v1/completions")
-            ? "{\"model\":\"%s\",\"prompt\":\"once upon a time in a valley\"%s}"
-                .formatted(MODEL, more)
-            : chat(more);
+        path.equals("/v1/responses")
+            ? responses(",\"max_output_tokens\":%d,%s".formatted(tokens, fields))
+            : path.equals("/v1/completions")
+                ? "{\"model\":\"%s\",\"prompt\":\"once upon a time in a valley\"%s}"
+                    .formatted(MODEL, more)
+                : chat(more);
     RawHttp.Answer answer = RawHttp.post(worker.port(), path, body, "x-request-id: my-req-1");
     assertThat(shapes(answer.body()))
         .isEqualTo(shapes(Recording.resource("stream/" + name + ".sse")));
@@ -88,6 +96,7 @@ class SimWorkerRecordedAnswersTest {
           chat-full-orca  | /v1/chat/completions
           completion-full | /v1/completions
           messages-full   | /v1/messages
+          responses-full  | /v1/responses
           count-tokens    | /v1/messages/count_tokens
           tokenize-prompt | /tokenize
           """)
@@ -97,6 +106,7 @@ class SimWorkerRecordedAnswersTest {
           case "completion-full" ->
               "{\"model\":\"%s\",\"prompt\":\"once upon a time\",\"max_tokens\":4}"
                   .formatted(MODEL);
+          case "responses-full" -> responses(",\"max_output_tokens\":4");
           case "tokenize-prompt" ->
               "{\"model\":\"%s\",\"prompt\":\"once upon a time\"}".formatted(MODEL);
           default -> chat(",\"max_tokens\":4");
@@ -297,6 +307,12 @@ class SimWorkerRecordedAnswersTest {
   /** Fields whose value is the model's or the clock's, not the format's. */
   private static final Set<String> FREE =
       Set.of(
+          "created_at",
+          "instructions",
+          "delta",
+          "item_id",
+          "output_tokens",
+          "max_output_tokens",
           "id",
           "created",
           "content",

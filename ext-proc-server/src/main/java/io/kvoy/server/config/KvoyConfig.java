@@ -65,14 +65,22 @@ public record KvoyConfig(
               fallback = "9090",
               restart = true)
           ListenAddress admin,
-      @Setting(doc = "xDS (gRPC) for Envoy.", fallback = "9004", restart = true) ListenAddress xds,
       @Setting(
-              doc = "Access log reports (gRPC) of finished requests.",
+              doc = "xDS (gRPC) for Envoy. Reserved: this version does not open it.",
+              fallback = "9004",
+              restart = true)
+          ListenAddress xds,
+      @Setting(
+              doc =
+                  "Access log reports (gRPC) of finished requests. Reserved: this version does not"
+                      + " open it.",
               fallback = "9005",
               restart = true)
           ListenAddress reports,
       @Setting(
-              doc = "Inference handler (gRPC) for gateways that do not speak ext_proc.",
+              doc =
+                  "Inference handler (gRPC) for gateways that do not speak ext_proc. Reserved: this"
+                      + " version does not open it.",
               fallback = "9006",
               restart = true)
           ListenAddress inferenceHandler) {
@@ -102,7 +110,8 @@ public record KvoyConfig(
                       + " kept.",
               fallback = "32MiB",
               min = "1KiB",
-              max = "1GiB")
+              max = "1GiB",
+              restart = true)
           DataSize maxRequestBody,
       @Setting(
               doc =
@@ -163,7 +172,8 @@ public record KvoyConfig(
               doc = "Longest wait for one answer of a worker's `/metrics` or `/health`.",
               fallback = "1s",
               min = "10ms",
-              max = "1m")
+              max = "1m",
+              restart = true)
           Duration scrape,
       @Setting(
               doc =
@@ -189,13 +199,15 @@ public record KvoyConfig(
                   "Tokens per KV cache block that is assumed until a worker's events tell its own.",
               fallback = "16",
               min = "1",
-              max = "4096")
+              max = "4096",
+              restart = true)
           int blockSize,
       @Setting(
               doc = "Time between two reads of a worker's `/metrics`.",
               fallback = "200ms",
               min = "10ms",
-              max = "1m")
+              max = "1m",
+              restart = true)
           Duration scrapeInterval,
       @Setting(
               doc =
@@ -203,13 +215,15 @@ public record KvoyConfig(
                       + " interval.",
               fallback = "2s",
               min = "20ms",
-              max = "10m")
+              max = "10m",
+              restart = true)
           Duration staleAfter,
       @Setting(
               doc = "Time between two health checks of a worker.",
               fallback = "1s",
               min = "50ms",
-              max = "10m")
+              max = "10m",
+              restart = true)
           Duration healthInterval,
       @Setting(
               doc =
@@ -273,18 +287,10 @@ public record KvoyConfig(
   /**
    * The way back: what happened to a request.
    *
-   * @param responsePhase whether responses are followed through ext_proc
    * @param responseHeaders whether the caller sees the decision headers
    * @param decisionRecords decisions kept for the debug pages
    */
   public record Feedback(
-      @Setting(
-              doc =
-                  "Follow responses through ext_proc to learn the first token, usage and end. When"
-                      + " `false` the stream is closed after the request and only access log"
-                      + " reports tell the end.",
-              fallback = "true")
-          boolean responsePhase,
       @Setting(
               doc =
                   "Add `x-kvoy-decision-id`, `x-kvoy-target`, `x-kvoy-policy` and"

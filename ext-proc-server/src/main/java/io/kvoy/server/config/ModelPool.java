@@ -53,13 +53,15 @@ public record ModelPool(
             doc = "Tokens per KV cache block that is assumed until a worker's events tell its own.",
             inherits = "defaults.blockSize",
             min = "1",
-            max = "4096")
+            max = "4096",
+            restart = true)
         int blockSize,
     @Setting(
             doc = "Time between two reads of a worker's `/metrics`.",
             inherits = "defaults.scrapeInterval",
             min = "10ms",
-            max = "1m")
+            max = "1m",
+            restart = true)
         Duration scrapeInterval,
     @Setting(
             doc =
@@ -67,13 +69,15 @@ public record ModelPool(
                     + " interval.",
             inherits = "defaults.staleAfter",
             min = "20ms",
-            max = "10m")
+            max = "10m",
+            restart = true)
         Duration staleAfter,
     @Setting(
             doc = "Time between two health checks of a worker.",
             inherits = "defaults.healthInterval",
             min = "50ms",
-            max = "10m")
+            max = "10m",
+            restart = true)
         Duration healthInterval,
     @Setting(
             doc =

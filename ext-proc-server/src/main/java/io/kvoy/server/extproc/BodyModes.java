@@ -5,8 +5,8 @@ import io.envoyproxy.envoy.extensions.filters.http.ext_proc.v3.ProcessingMode.Bo
 import io.envoyproxy.envoy.service.ext_proc.v3.ProcessingRequest;
 
 /**
- * How the proxy sends bodies, as it says in the first message of a stream. The proxy's word counts, not our settings:
- * each mode wants another kind of answer, and a wrong kind fails the request.
+ * How the proxy sends bodies, as it says in the first message of a stream. The proxy's word counts,
+ * not our settings: each mode wants another kind of answer, and a wrong kind fails the request.
  */
 record BodyModes(BodySendMode request, BodySendMode response) {
   /** For proxies that do not say: what the endpoint picker protocol demands. */

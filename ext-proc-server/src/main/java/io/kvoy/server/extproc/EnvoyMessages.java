@@ -27,7 +27,9 @@ import java.util.Map;
 /** Every ext_proc message that Kvoy sends, built in one place. Stateless. */
 final class EnvoyMessages {
   static final ProcessingResponse REQUEST_HEADERS_UNCHANGED =
-      ProcessingResponse.newBuilder().setRequestHeaders(HeadersResponse.getDefaultInstance()).build();
+      ProcessingResponse.newBuilder()
+          .setRequestHeaders(HeadersResponse.getDefaultInstance())
+          .build();
   static final ProcessingResponse REQUEST_BODY_UNCHANGED =
       ProcessingResponse.newBuilder().setRequestBody(BodyResponse.getDefaultInstance()).build();
   static final ProcessingResponse REQUEST_TRAILERS_UNCHANGED =
@@ -43,7 +45,10 @@ final class EnvoyMessages {
 
   private EnvoyMessages() {}
 
-  /** The destination as a request header mutation; {@code dropLength} where Envoy re-frames the body. */
+  /**
+   * The destination as a request header mutation; {@code dropLength} where Envoy re-frames the
+   * body.
+   */
   static HeaderMutation routedHeaders(String destination, boolean dropLength) {
     HeaderMutation.Builder mutation =
         HeaderMutation.newBuilder().addSetHeaders(header(GatewayHeaders.DESTINATION, destination));
@@ -85,7 +90,9 @@ final class EnvoyMessages {
         .build();
   }
 
-  /** BUFFERED mode: headers were let through before, the destination comes with the body's answer. */
+  /**
+   * BUFFERED mode: headers were let through before, the destination comes with the body's answer.
+   */
   static ProcessingResponse bufferedBodyRouted(String destination) {
     return ProcessingResponse.newBuilder()
         .setRequestBody(

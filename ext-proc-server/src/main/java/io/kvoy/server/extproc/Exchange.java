@@ -33,9 +33,9 @@ import org.slf4j.LoggerFactory;
 /**
  * One HTTP request on its way through Envoy: the server side of one ext_proc stream.
  *
- * <p>Called by gRPC on an event loop, by the decision threads when a request was read, and by the timer when one took too
- * long. All three meet under this object's monitor, which is held for microseconds and never while reading, tokenizing
- * or waiting.
+ * <p>Called by gRPC on an event loop, by the decision threads when a request was read, and by the
+ * timer when one took too long. All three meet under this object's monitor, which is held for
+ * microseconds and never while reading, tokenizing or waiting.
  *
  * <table>
  * <caption>Phases</caption>
@@ -49,10 +49,12 @@ import org.slf4j.LoggerFactory;
  * <tr><td>any</td><td>stream cancelled or broken</td><td>CLOSED; a routed request that had not ended is aborted</td></tr>
  * </table>
  *
- * <p>In the request phase the stream is never completed with OK before headers and the whole body were answered: Envoy
- * 1.40 then sends an empty request to the worker. Every early exit is an immediate response or an error status.
+ * <p>In the request phase the stream is never completed with OK before headers and the whole body
+ * were answered: Envoy 1.40 then sends an empty request to the worker. Every early exit is an
+ * immediate response or an error status.
  *
- * <p>Envoy ends a normal exchange by cancelling the stream, so a cancel after the end of the response is no error.
+ * <p>Envoy ends a normal exchange by cancelling the stream, so a cancel after the end of the
+ * response is no error.
  */
 final class Exchange implements StreamObserver<ProcessingRequest> {
   private static final Logger LOG = LoggerFactory.getLogger(Exchange.class);
@@ -75,7 +77,9 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     HEADERS_ONLY,
     /** Header answer, then the whole body echoed in pieces. */
     DUPLEX,
-    /** Header answer went out at once; the destination goes with the answer to the buffered body. */
+    /**
+     * Header answer went out at once; the destination goes with the answer to the buffered body.
+     */
     BUFFERED
   }
 
@@ -154,7 +158,10 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     }
   }
 
-  /** A message out of turn, such as a second end of stream after the first one (seen on bodies over 1 MB). */
+  /**
+   * A message out of turn, such as a second end of stream after the first one (seen on bodies over
+   * 1 MB).
+   */
   @GuardedBy("this")
   private void unexpected() {
     LOG.debug("message out of turn phase={}", phase);
@@ -169,8 +176,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   @Override
   public void onCompleted() {
     synchronized (this) {
-      boolean unanswered =
-          phase == Phase.HEADERS || phase == Phase.BODY || phase == Phase.DECIDING;
+      boolean unanswered = phase == Phase.HEADERS || phase == Phase.BODY || phase == Phase.DECIDING;
       boolean closed = phase == Phase.CLOSED;
       close();
       if (closed || envoy.isCancelled()) {
@@ -196,8 +202,13 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       return;
     }
     head = HeaderReader.requestHead(message);
-    if (context.openStreams().get() > context.maxStreams()) {
+    ExchangeLimits limits = context.limits().get();
+    if (context.openStreams().get() > limits.maxStreams()) {
       reject(503, RequestOutcome.OVERLOADED, "The router is at its limit of open requests.");
+      return;
+    }
+    if (message.getRequestHeaders().getHeaders().getSerializedSize() > limits.maxHeaderBytes()) {
+      reject(431, RequestOutcome.TOO_LARGE, "The request headers are larger than the limit.");
       return;
     }
     boolean noBody =
@@ -228,7 +239,9 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
         context
             .timer()
             .newTimeout(
-                _ -> onBodyTimeout(), context.bodyTimeout().toMillis(), TimeUnit.MILLISECONDS);
+                _ -> onBodyTimeout(),
+                context.limits().get().bodyTimeout().toMillis(),
+                TimeUnit.MILLISECONDS);
   }
 
   @GuardedBy("this")
@@ -242,11 +255,12 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       return;
     }
     bodyBytes += chunk.getBody().size();
-    if (bodyBytes > context.maxBodyBytes()) {
+    long maxBodyBytes = context.limits().get().maxBodyBytes();
+    if (bodyBytes > maxBodyBytes) {
       reject(
           413,
           RequestOutcome.TOO_LARGE,
-          "Request body is larger than the limit of " + context.maxBodyBytes() + " bytes.");
+          "Request body is larger than the limit of " + maxBodyBytes + " bytes.");
       return;
     }
     if (!chunk.getBody().isEmpty()) {
@@ -292,7 +306,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
             .timer()
             .newTimeout(
                 _ -> onDecisionDeadline(),
-                context.decisionDeadline().toMillis(),
+                context.limits().get().decisionDeadline().toMillis(),
                 TimeUnit.MILLISECONDS);
   }
 
@@ -432,8 +446,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     cancelTimer();
     ApiKind api = headOrThrow().api();
     pipeline.rejected(api, outcome);
-    sendImmediate(
-        EnvoyMessages.immediate(status, ErrorBody.of(api, status, message), 0, outcome));
+    sendImmediate(EnvoyMessages.immediate(status, ErrorBody.of(api, status, message), 0, outcome));
     body = List.of();
   }
 
@@ -468,7 +481,9 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     }
   }
 
-  /** Asks for one more message once our answers are out, so that a slow reader cannot make us hoard. */
+  /**
+   * Asks for one more message once our answers are out, so that a slow reader cannot make us hoard.
+   */
   @GuardedBy("this")
   private void takeNext() {
     if (unsent.isEmpty()) {
@@ -500,7 +515,8 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   private void close() {
     cancelTimer();
     boolean open = phase == Phase.ROUTED;
-    countEnd(phase == Phase.ENDED || phase == Phase.CLOSED ? StreamEnd.COMPLETE : StreamEnd.CANCELLED);
+    countEnd(
+        phase == Phase.ENDED || phase == Phase.CLOSED ? StreamEnd.COMPLETE : StreamEnd.CANCELLED);
     phase = Phase.CLOSED;
     unsent.clear();
     body = List.of();

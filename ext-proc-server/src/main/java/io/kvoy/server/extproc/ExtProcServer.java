@@ -18,12 +18,14 @@ import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 
 /**
  * The ext_proc port and the gRPC health port, with the threads that they need.
  *
- * <p>Lifecycle: {@link #start} binds both ports or none; {@link #setReady} flips health; {@link #drain} says NOT_SERVING,
- * lets running streams end and stops. Every method may be called from any thread; close is idempotent.
+ * <p>Lifecycle: {@link #start} binds both ports or none; {@link #setReady} flips health; {@link
+ * #drain} says NOT_SERVING, lets running streams end and stops. Every method may be called from any
+ * thread; close is idempotent.
  */
 public final class ExtProcServer implements AutoCloseable {
   /** Health service names that gateways ask for; {@code ""} is the whole server. */
@@ -48,20 +50,14 @@ public final class ExtProcServer implements AutoCloseable {
    *
    * @param address ext_proc listen address
    * @param healthAddress gRPC health listen address, empty for none
-   * @param maxBodyBytes largest request body
-   * @param bodyTimeout longest wait for a whole body
-   * @param decisionDeadline longest time from the whole body to the answer
-   * @param maxStreams exchanges open at once
+   * @param limits bounds on each exchange, asked again and again
    * @param decisionThreads threads that read and tokenize, at least 1
    * @param decisionQueue requests that may wait for such a thread before the pick is by load alone
    */
   public record Settings(
       InetSocketAddress address,
       Optional<InetSocketAddress> healthAddress,
-      long maxBodyBytes,
-      Duration bodyTimeout,
-      Duration decisionDeadline,
-      int maxStreams,
+      Supplier<ExchangeLimits> limits,
       int decisionThreads,
       int decisionQueue) {}
 
@@ -92,19 +88,14 @@ public final class ExtProcServer implements AutoCloseable {
             TimeUnit.MILLISECONDS);
     ExchangeContext context =
         new ExchangeContext(
-            decisionThreads,
-            timer,
-            settings.maxBodyBytes(),
-            settings.bodyTimeout(),
-            settings.decisionDeadline(),
-            settings.maxStreams(),
-            new AtomicInteger(),
-            metrics);
+            decisionThreads, timer, settings.limits(), new AtomicInteger(), metrics);
     server =
         NettyServerBuilder.forAddress(settings.address())
             .directExecutor()
             .maxInboundMessageSize(
-                (int) Math.min(Integer.MAX_VALUE, settings.maxBodyBytes() + ENVELOPE_BYTES))
+                (int)
+                    Math.min(
+                        Integer.MAX_VALUE, settings.limits().get().maxBodyBytes() + ENVELOPE_BYTES))
             .maxInboundMetadataSize(MAX_METADATA_BYTES)
             .flowControlWindow(FLOW_CONTROL_WINDOW_BYTES)
             .maxConcurrentCallsPerConnection(Integer.MAX_VALUE)

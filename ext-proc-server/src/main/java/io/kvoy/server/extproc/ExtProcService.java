@@ -8,7 +8,9 @@ import io.grpc.stub.ServerCallStreamObserver;
 import io.grpc.stub.StreamObserver;
 import io.kvoy.server.RoutingPipeline;
 
-/** The gRPC service that Envoy calls: one {@link Exchange} per stream. Called on gRPC's event loops. */
+/**
+ * The gRPC service that Envoy calls: one {@link Exchange} per stream. Called on gRPC's event loops.
+ */
 final class ExtProcService extends ExternalProcessorGrpc.ExternalProcessorImplBase {
   private final RoutingPipeline pipeline;
   private final ExchangeContext context;
@@ -21,7 +23,8 @@ final class ExtProcService extends ExternalProcessorGrpc.ExternalProcessorImplBa
   @Override
   public StreamObserver<ProcessingRequest> process(StreamObserver<ProcessingResponse> envoy) {
     var call = (ServerCallStreamObserver<ProcessingResponse>) envoy;
-    // One message at a time, the next one asked for once our answers are out (see Exchange.takeNext);
+    // One message at a time, the next one asked for once our answers are out (see
+    // Exchange.takeNext);
     // the first one gRPC requests itself.
     call.disableAutoRequest();
     Exchange exchange = new Exchange(pipeline, context, call);

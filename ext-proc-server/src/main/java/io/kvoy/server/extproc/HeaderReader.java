@@ -7,10 +7,10 @@ import com.google.protobuf.Value;
 import io.envoyproxy.envoy.config.core.v3.HeaderValue;
 import io.envoyproxy.envoy.service.ext_proc.v3.HttpHeaders;
 import io.envoyproxy.envoy.service.ext_proc.v3.ProcessingRequest;
+import io.kvoy.envoy.ControlHeaders;
 import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.dialect.Dialects;
 import io.kvoy.scoring.fleet.Endpoint;
-import io.kvoy.envoy.ControlHeaders;
 import io.kvoy.server.GatewayHeaders;
 import io.kvoy.server.RequestHead;
 import java.util.ArrayList;
@@ -42,15 +42,16 @@ final class HeaderReader {
         default -> {}
       }
     }
-    ApiKind api =
-        method.equals("POST") && !upgrade ? Dialects.ofPath(path) : ApiKind.OTHER;
+    ApiKind api = method.equals("POST") && !upgrade ? Dialects.ofPath(path) : ApiKind.OTHER;
     if (requestId.isEmpty() || requestId.length() > MAX_REQUEST_ID_CHARS) {
       requestId = UUID.randomUUID().toString();
     }
     return new RequestHead(method, path, api, requestId, contentEncoding, subset(message));
   }
 
-  /** Whether no body will ever come although the headers do not end the stream (upgrade, CONNECT). */
+  /**
+   * Whether no body will ever come although the headers do not end the stream (upgrade, CONNECT).
+   */
   static boolean isUpgrade(HttpHeaders headers) {
     for (HeaderValue header : headers.getHeaders().getHeadersList()) {
       if (header.getKey().equals("upgrade")
@@ -63,14 +64,16 @@ final class HeaderReader {
 
   static int status(HttpHeaders headers) {
     String status = find(headers, ":status");
-    return status != null && status.length() == 3 && status.chars().allMatch(c -> c >= '0' && c <= '9')
+    return status != null
+            && status.length() == 3
+            && status.chars().allMatch(c -> c >= '0' && c <= '9')
         ? Integer.parseInt(status)
         : 0;
   }
 
   /**
-   * The endpoint that really served, which after a retry is not the one picked: the proxy's {@code served} metadata
-   * first, then the upstream address attribute; null when it told neither.
+   * The endpoint that really served, which after a retry is not the one picked: the proxy's {@code
+   * served} metadata first, then the upstream address attribute; null when it told neither.
    */
   static @Nullable Endpoint servedBy(ProcessingRequest message) {
     Struct lb =
@@ -78,7 +81,8 @@ final class HeaderReader {
             .getMetadataContext()
             .getFilterMetadataOrDefault(
                 ControlHeaders.METADATA_NAMESPACE, Struct.getDefaultInstance());
-    String served = lb.getFieldsOrDefault(GatewayHeaders.SERVED, Value.getDefaultInstance()).getStringValue();
+    String served =
+        lb.getFieldsOrDefault(GatewayHeaders.SERVED, Value.getDefaultInstance()).getStringValue();
     if (served.isEmpty()) {
       served =
           message

@@ -9,8 +9,8 @@ import java.util.concurrent.atomic.AtomicReferenceArray;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The latest decisions, in a ring of fixed size. Any thread writes and reads without a lock; an old decision is simply
- * gone.
+ * The latest decisions, in a ring of fixed size. Any thread writes and reads without a lock; an old
+ * decision is simply gone.
  */
 public final class DecisionLog {
   /** A decision and, once it has one, its outcome. */
@@ -54,7 +54,8 @@ public final class DecisionLog {
   public DecisionLog(int capacity, long lifeSeed) {
     ring = new AtomicReferenceArray<>(capacity);
     lifePrefix =
-        String.format(Locale.ROOT, "%04x", (lifeSeed ^ (lifeSeed >>> 16) ^ (lifeSeed >>> 32)) & 0xFFFF);
+        String.format(
+            Locale.ROOT, "%04x", (lifeSeed ^ (lifeSeed >>> 16) ^ (lifeSeed >>> 32)) & 0xFFFF);
   }
 
   /** A place in the ring, whose number is part of the decision's id. */

@@ -7,8 +7,9 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One decision with its reasons, for people: what was known, which workers were looked at, and what was expected of
- * each. Holds no prompt text. Immutable; what really happened stands in {@link DecisionOutcome}.
+ * One decision with its reasons, for people: what was known, which workers were looked at, and what
+ * was expected of each. Holds no prompt text. Immutable; what really happened stands in {@link
+ * DecisionOutcome}.
  *
  * @param id short id, in the response header and the debug pages
  * @param at wall clock, for people only

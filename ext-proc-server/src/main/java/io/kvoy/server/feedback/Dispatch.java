@@ -25,11 +25,12 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One routed request from its pick to its end: watches the answer pass by and reports first token, usage and outcome,
- * each once.
+ * One routed request from its pick to its end: watches the answer pass by and reports first token,
+ * usage and outcome, each once.
  *
- * <p>Called by the door that owns the exchange, one call at a time. Of {@link #ended} and {@link #aborted} the first one
- * counts. If neither ever comes the ledger's expiry sweep releases the reservation.
+ * <p>Called by the door that owns the exchange, one call at a time. Of {@link #ended} and {@link
+ * #aborted} the first one counts. If neither ever comes the ledger's expiry sweep releases the
+ * reservation.
  */
 public final class Dispatch {
   private static final double NOT_SEEN = Double.NaN;
@@ -97,13 +98,13 @@ public final class Dispatch {
     }
     headers.put(GatewayHeaders.WHY, decision.why());
     headers.put(GatewayHeaders.PREDICTED_CACHED, Integer.toString(predictedCachedTokens));
-    headers.put(
-        GatewayHeaders.PREDICTED_TTFT, String.format(Locale.ROOT, "%.1f", predictedMillis));
+    headers.put(GatewayHeaders.PREDICTED_TTFT, String.format(Locale.ROOT, "%.1f", predictedMillis));
     return headers;
   }
 
   /**
-   * The answer's headers passed by. vLLM sends them before the first token: they say nothing about it.
+   * The answer's headers passed by. vLLM sends them before the first token: they say nothing about
+   * it.
    *
    * @param httpStatus 100..599, 0 when unreadable
    * @param served who really served, null when the proxy did not say
@@ -144,7 +145,9 @@ public final class Dispatch {
           .pool()
           .meters()
           .actualTtft(
-              predictedMillis, ttftMillis, (double) request.pool().config().targetTtft().toMillis());
+              predictedMillis,
+              ttftMillis,
+              (double) request.pool().config().targetTtft().toMillis());
       workerMeters.of(flight.worker()).ttftError(predictedMillis, ttftMillis);
     }
   }
@@ -158,9 +161,7 @@ public final class Dispatch {
     } else if (watching != null && watching.end().ending() == Ending.ERROR) {
       settle(Outcome.FAILURE, ResponseEnd.ERROR_STATUS);
     } else {
-      settle(
-          Outcome.ofStatus(status),
-          status >= 400 ? ResponseEnd.ERROR_STATUS : ResponseEnd.END);
+      settle(Outcome.ofStatus(status), status >= 400 ? ResponseEnd.ERROR_STATUS : ResponseEnd.END);
     }
   }
 

@@ -27,8 +27,8 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Turns a pick into a {@link Dispatch} with its record, and counts what is not routed. Called from any thread, without a
- * lock.
+ * Turns a pick into a {@link Dispatch} with its record, and counts what is not routed. Called from
+ * any thread, without a lock.
  */
 public final class Feedback {
   /** Policy that applies while none is configured. */
@@ -41,7 +41,6 @@ public final class Feedback {
   private final SpeculativePrefixes speculative;
   private final LongSupplier nanoClock;
   private final InstantSource wallClock;
-  private final BooleanSupplier followsResponses;
   private final BooleanSupplier explainsToCallers;
 
   /**
@@ -50,7 +49,6 @@ public final class Feedback {
    * @param noPool meters of requests that no pool takes
    * @param speculative told when a routed prompt was not read after all
    * @param wallClock for the records alone; no decision looks at it
-   * @param followsResponses whether the doors report responses
    * @param explainsToCallers whether responses carry the decision headers
    */
   public Feedback(
@@ -61,7 +59,6 @@ public final class Feedback {
       SpeculativePrefixes speculative,
       LongSupplier nanoClock,
       InstantSource wallClock,
-      BooleanSupplier followsResponses,
       BooleanSupplier explainsToCallers) {
     this.fleet = fleet;
     this.log = log;
@@ -70,14 +67,13 @@ public final class Feedback {
     this.speculative = speculative;
     this.nanoClock = nanoClock;
     this.wallClock = wallClock;
-    this.followsResponses = followsResponses;
     this.explainsToCallers = explainsToCallers;
   }
 
   /** Whether the first token of this request's answer can be seen when it comes. */
-  public boolean reportsFirstToken(Understanding.Routable request) {
+  public static boolean reportsFirstToken(Understanding.Routable request) {
     InferenceRequest parsed = request.request();
-    return parsed != null && parsed.stream() && followsResponses.getAsBoolean();
+    return parsed != null && parsed.stream();
   }
 
   /** Notes a refusal; {@code pool} is null when none was chosen. */
@@ -149,7 +145,8 @@ public final class Feedback {
       meters.tokenizeDuration(request.readNanos());
       meters.model(parsed.model()).routed(request.promptTokens(), cached);
       meters.predictedTtft(
-          picked.prediction().totalMillis(), (double) request.pool().config().targetTtft().toMillis());
+          picked.prediction().totalMillis(),
+          (double) request.pool().config().targetTtft().toMillis());
     }
     workerMeters.of(picked.worker()).picked();
   }

@@ -15,8 +15,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Counts what happens to KV events, logs changes of a view's state and remembers the present ones. Called on the index
- * writer thread; {@link #view} from any.
+ * Counts what happens to KV events, logs changes of a view's state and remembers the present ones.
+ * Called on the index writer thread; {@link #view} from any.
  */
 public final class KvEventMeters implements KvCacheListener {
   private static final Logger LOG = LoggerFactory.getLogger(KvEventMeters.class);

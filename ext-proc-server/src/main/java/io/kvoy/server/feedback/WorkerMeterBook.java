@@ -14,8 +14,8 @@ import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The meters of every live worker, by slot. Follows the fleet; readers take no lock. News of a worker that has left goes
- * to meters that nobody shows.
+ * The meters of every live worker, by slot. Follows the fleet; readers take no lock. News of a
+ * worker that has left goes to meters that nobody shows.
  */
 public final class WorkerMeterBook implements FleetListener {
   private record Entry(long life, WorkerMeters meters) {}
@@ -58,8 +58,7 @@ public final class WorkerMeterBook implements FleetListener {
     for (Worker added : change.added()) {
       // Before the old life is closed, so that a restarted worker keeps its counters.
       WorkerMeters meters = metrics.worker(added.pool(), added.name());
-      meters.bind(
-          () -> ledger.load(added).inFlight(), () -> loads.ageMillis(added) / 1000);
+      meters.bind(() -> ledger.load(added).inFlight(), () -> loads.ageMillis(added) / 1000);
       if (added.slot() >= table.length) {
         table = Arrays.copyOf(table, added.slot() + 1);
       }

@@ -22,9 +22,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Asks workers where they publish KV events ({@code GET /kv_event_sources}, vLLM 0.32) and declares them anew with the
- * answer. Asks again until each has answered, and now and then afterwards, since a restarted worker may publish
- * elsewhere.
+ * Asks workers where they publish KV events ({@code GET /kv_event_sources}, vLLM 0.32) and declares
+ * them anew with the answer. Asks again until each has answered, and now and then afterwards, since
+ * a restarted worker may publish elsewhere.
  */
 public final class KvSourceDiscovery implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(KvSourceDiscovery.class);
@@ -51,7 +51,8 @@ public final class KvSourceDiscovery implements AutoCloseable {
 
   public KvSourceDiscovery(FleetRegistry registry) {
     this.registry = registry;
-    var _ = loop.scheduleWithFixedDelay(this::doWork, 0, INTERVAL.toMillis(), TimeUnit.MILLISECONDS);
+    var _ =
+        loop.scheduleWithFixedDelay(this::doWork, 0, INTERVAL.toMillis(), TimeUnit.MILLISECONDS);
   }
 
   /** The worker with its event endpoints if it has told them, else as given. */
@@ -71,7 +72,8 @@ public final class KvSourceDiscovery implements AutoCloseable {
       try {
         HttpResponse<byte[]> response =
             http.send(
-                HttpRequest.newBuilder(URI.create("http://" + spec.endpoint() + "/kv_event_sources"))
+                HttpRequest.newBuilder(
+                        URI.create("http://" + spec.endpoint() + "/kv_event_sources"))
                     .timeout(TIMEOUT)
                     .build(),
                 HttpResponse.BodyHandlers.limiting(
@@ -80,12 +82,14 @@ public final class KvSourceDiscovery implements AutoCloseable {
           answered(spec, response.body());
         }
       } catch (IOException e) {
-        LOG.debug("kv_event_sources worker={} failed={}", spec.name(), e.getClass().getSimpleName());
+        LOG.debug(
+            "kv_event_sources worker={} failed={}", spec.name(), e.getClass().getSimpleName());
       } catch (InterruptedException _) {
         Thread.currentThread().interrupt();
         return;
       } catch (RuntimeException e) {
-        LOG.warn("kv_event_sources worker={} unreadable={}", spec.name(), e.getClass().getSimpleName());
+        LOG.warn(
+            "kv_event_sources worker={} unreadable={}", spec.name(), e.getClass().getSimpleName());
       }
     }
   }

@@ -15,9 +15,9 @@ import java.util.Set;
 /**
  * Keeps the {@link FleetRegistry} equal to the workers that the configuration names.
  *
- * <p>{@link #apply} is called with each accepted configuration, by one thread. A worker that is to be asked for its
- * event endpoints is declared without them at once, so that it serves by load, and again with them when it has answered
- * ({@link KvSourceDiscovery}).
+ * <p>{@link #apply} is called with each accepted configuration, by one thread. A worker that is to
+ * be asked for its event endpoints is declared without them at once, so that it serves by load, and
+ * again with them when it has answered ({@link KvSourceDiscovery}).
  */
 public final class StaticFleet {
   private final FleetRegistry registry;

@@ -157,7 +157,6 @@ class ConfigLoaderTest {
                 levels: {io.kvoy: DEBUG}
                 repeatPeriod: 10s
               feedback:
-                responsePhase: false
                 responseHeaders: true
                 decisionRecords: 9
             ---
@@ -219,7 +218,7 @@ class ConfigLoaderTest {
                 new KvoyConfig.Tokenizers(Path.of("models"), 3),
                 new KvoyConfig.Logging(
                     LogLevel.WARN, Map.of("io.kvoy", LogLevel.DEBUG), Duration.ofSeconds(10)),
-                new KvoyConfig.Feedback(false, true, 9)));
+                new KvoyConfig.Feedback(true, 9)));
     assertThat(file.pools())
         .containsExactly(
             new ModelPool(
@@ -309,7 +308,7 @@ class ConfigLoaderTest {
                     Duration.ofSeconds(2)),
                 new KvoyConfig.Tokenizers(Path.of("."), 0),
                 new KvoyConfig.Logging(LogLevel.INFO, Map.of(), Duration.ofMinutes(1)),
-                new KvoyConfig.Feedback(true, false, 4096)));
+                new KvoyConfig.Feedback(false, 4096)));
   }
 
   @Test
@@ -507,8 +506,8 @@ class ConfigLoaderTest {
         "limits: {maxStreams: 7.0}",
         "limits: {maxStreams: 99999999999}",
         "limits: {maxStreams: 0x10}",
-        "feedback: {responsePhase: 'true'}",
-        "feedback: {responsePhase: yes}",
+        "feedback: {responseHeaders: 'true'}",
+        "feedback: {responseHeaders: yes}",
         "logging: {level: LOUD}",
         "logging: {levels: {'a b': INFO}}",
         "logging: {levels: {a: 1}}",

@@ -22,11 +22,11 @@ public record JsonLimits(
 
   /**
    * Depth 1000 is CPython's default recursion limit, so nothing that a worker can read is refused
-   * here. Eight million elements admit a prompt of a million token ids per array and leave a 64 MiB
-   * body of brackets outside.
+   * here. Two million elements admit a prompt of a million token ids and, at some 90 bytes of heap
+   * each in the worst mixture (objects of one field), keep a hostile body below 200 MB.
    */
   public static final JsonLimits DEFAULTS =
-      new JsonLimits(64 << 20, 1000, 64 << 20, 1 << 16, 8_000_000);
+      new JsonLimits(64 << 20, 1000, 64 << 20, 1 << 16, 2_000_000);
 
   public JsonLimits {
     if (maxDocumentBytes < 1

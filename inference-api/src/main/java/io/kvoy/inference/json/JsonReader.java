@@ -11,8 +11,10 @@ import io.kvoy.inference.json.JsonRead.Member;
 import io.kvoy.inference.json.JsonRead.Reason;
 import java.math.BigInteger;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 
 /**
  * Reads a JSON document of bytes into a {@link Json} tree with the meaning that Python's {@code
@@ -26,12 +28,19 @@ import java.util.List;
  *
  * <p>Written by hand because no library reads these rules: Jackson 3.3 refuses lone surrogates in
  * keys and encoded ones anywhere, takes {@code INF}, and knows byte offsets on one of its two paths
- * only. A text without escapes, nearly every prompt, costs one scan and one copy.
+ * only.
  *
  * <p>Never throws for bad input, and a failure carries an offset and a reason, never text of the
  * body. Immutable; called on any thread.
  */
 public final class JsonReader {
+  /** Longest UTF-8 form of one code point. */
+  private static final int MAX_UTF8_BYTES = 4;
+
+  private static final byte[] NO_BYTES = {};
+  private static final Json EMPTY_OBJECT = Json.Obj.of(Map.of());
+  private static final Json EMPTY_ARRAY = new Json.Arr(List.of());
+
   private final JsonLimits limits;
 
   public JsonReader(JsonLimits limits) {
@@ -85,6 +94,7 @@ public final class JsonReader {
     private final boolean hasEncodedSurrogates;
     private final JsonLimits limits;
     private final List<Member> members = new ArrayList<>();
+    private byte[] unescaped = NO_BYTES;
     private boolean loneSurrogate;
     private int at;
     private int depth;
@@ -130,12 +140,12 @@ public final class JsonReader {
     private Json object() {
       enter();
       boolean topLevel = depth == 1;
-      LinkedHashMap<String, Json> fields = new LinkedHashMap<>();
       at++;
       skipSpace();
       if (peek() == '}') {
-        return leave(new Json.Obj(fields));
+        return leave(EMPTY_OBJECT);
       }
+      LinkedHashMap<String, Json> fields = new LinkedHashMap<>();
       while (true) {
         if (peek() != '"') {
           throw syntax(at);
@@ -165,12 +175,12 @@ public final class JsonReader {
 
     private Json array() {
       enter();
-      List<Json> items = new ArrayList<>();
       at++;
       skipSpace();
       if (peek() == ']') {
-        return leave(new Json.Arr(items));
+        return leave(EMPTY_ARRAY);
       }
+      List<Json> items = new ArrayList<>();
       while (true) {
         items.add(value());
         skipSpace();
@@ -291,7 +301,7 @@ public final class JsonReader {
         }
         if (b == '\\') {
           at = i;
-          return bounded(escapedString(start, seen), start);
+          return bounded(escapedString(start), start);
         }
         if (b >= 0 && b < 0x20) {
           throw syntax(i);
@@ -304,39 +314,65 @@ public final class JsonReader {
 
     /**
      * A string from its first escape on; {@code at} is there, {@code start} behind the opening
-     * quote.
+     * quote. Unescaped into a buffer that all strings of the document share: an escape is never
+     * shorter than the UTF-8 it stands for, so the body's length bounds it.
      */
-    private String escapedString(int start, int seenBefore) {
-      StringBuilder out = new StringBuilder(Math.max(64, 2 * (at - start)));
+    private String escapedString(int start) {
+      int length = 0;
       int runStart = start;
-      int seen = seenBefore;
-      boolean surrogateEscape = false;
+      boolean lone = false;
       while (at < body.length) {
         byte b = body[at];
         if (b == '"') {
-          out.append(text(runStart, at, seen));
+          length = appendRun(runStart, length);
           at++;
-          String value = out.toString();
-          if (surrogateEscape && !loneSurrogate) {
-            loneSurrogate = LoneSurrogates.in(value);
-          }
-          return value;
+          loneSurrogate |= lone;
+          return lone || hasEncodedSurrogates
+              ? SurrogatePass.decode(unescaped, 0, length)
+              : new String(unescaped, 0, length, UTF_8);
         }
         if (b == '\\') {
-          out.append(text(runStart, at, seen));
-          char c = escape();
-          surrogateEscape |= Character.isSurrogate(c);
-          out.append(c);
+          length = appendRun(runStart, length);
+          int codePoint = joined(escape());
+          lone |= codePoint >= Character.MIN_SURROGATE && codePoint <= Character.MAX_SURROGATE;
+          length = SurrogatePass.encode(codePoint, unescaped, length);
           runStart = at;
-          seen = 0;
         } else if (b >= 0 && b < 0x20) {
           throw syntax(at);
         } else {
-          seen |= b;
           at++;
         }
       }
       throw syntax(body.length);
+    }
+
+    /** Copies the run up to {@code at} and leaves room for one escape. */
+    private int appendRun(int runStart, int length) {
+      int run = at - runStart;
+      int needed = length + run + MAX_UTF8_BYTES;
+      if (unescaped.length < needed) {
+        unescaped = Arrays.copyOf(unescaped, Math.max(needed, 2 * unescaped.length));
+      }
+      System.arraycopy(body, runStart, unescaped, length, run);
+      return length + run;
+    }
+
+    /**
+     * The code point of an escaped high surrogate and the escape of a low one behind it; else the
+     * character itself.
+     */
+    private int joined(char c) {
+      boolean escapeFollows = at + 1 < body.length && body[at] == '\\' && body[at + 1] == 'u';
+      if (!Character.isHighSurrogate(c) || !escapeFollows) {
+        return c;
+      }
+      int before = at;
+      char low = escape();
+      if (Character.isLowSurrogate(low)) {
+        return Character.toCodePoint(c, low);
+      }
+      at = before;
+      return c;
     }
 
     private char escape() {

@@ -34,4 +34,32 @@ final class SurrogatePass {
     }
     return out.toString();
   }
+
+  /**
+   * Encodes one code point, a surrogate as three bytes.
+   *
+   * @return index behind it
+   */
+  static int encode(int codePoint, byte[] out, int at) {
+    if (codePoint < 0x80) {
+      out[at] = (byte) codePoint;
+      return at + 1;
+    }
+    if (codePoint < 0x800) {
+      out[at] = (byte) (0xC0 | codePoint >> 6);
+      out[at + 1] = (byte) (0x80 | (codePoint & 0x3F));
+      return at + 2;
+    }
+    if (codePoint < 0x10000) {
+      out[at] = (byte) (0xE0 | codePoint >> 12);
+      out[at + 1] = (byte) (0x80 | (codePoint >> 6 & 0x3F));
+      out[at + 2] = (byte) (0x80 | (codePoint & 0x3F));
+      return at + 3;
+    }
+    out[at] = (byte) (0xF0 | codePoint >> 18);
+    out[at + 1] = (byte) (0x80 | (codePoint >> 12 & 0x3F));
+    out[at + 2] = (byte) (0x80 | (codePoint >> 6 & 0x3F));
+    out[at + 3] = (byte) (0x80 | (codePoint & 0x3F));
+    return at + 4;
+  }
 }

@@ -14,8 +14,8 @@ import org.jspecify.annotations.Nullable;
  * others it may report what stood before the fault, and says so at the end.
  *
  * <p>Why not a tree: a {@code response.completed} event repeats the whole answer, a body with
- * log-probabilities has megabytes, and of either only three numbers count. One pass costs about a
- * nanosecond per byte.
+ * log-probabilities has megabytes, and of either only three numbers count. One pass costs about two
+ * nanoseconds per byte.
  *
  * @param <F> names of the places
  */

@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
  * <p>Made when the response headers are known, fed every chunk of the body in order, asked at the
  * end. Not thread-safe; lives with its exchange. Keeps a few hundred bytes whatever the answer's
  * size, allocates nothing per chunk, never throws for what a worker sends and never changes a byte.
- * A stream of 4 KB chunks costs about a nanosecond per byte.
+ * A chat event of 220 bytes costs 0.5 microseconds (JDK 25, two busy cores).
  *
  * <p>What an event told counts only when the event is whole: half an event, or one that is no JSON,
  * tells nothing.

@@ -272,6 +272,25 @@ class ResponseWatcherTest {
   }
 
   @Test
+  void responseStreamsEndIncompleteAndBeginWithACall() {
+    String call =
+        "data: {\"type\":\"response.output_item.added\",\"item\":{\"type\":\"function_call\",\"arguments\":\"\"}}\n\n";
+    String message = call.replace("function_call", "message");
+    String end =
+        "data: {\"type\":\"response.incomplete\",\"response\":{\"id\":\"r\",\"error\":null,"
+            + "\"usage\":{\"input_tokens\":4,\"output_tokens\":2}}}\n\n";
+    Observation seen =
+        watched(ApiKind.RESPONSES, BodyForm.EVENT_STREAM, (call + end).getBytes(UTF_8));
+    assertThat(seen.firstTokenSeen()).isTrue();
+    assertThat(seen.ending()).isEqualTo(Ending.COMPLETE);
+    assertThat(seen.usage()).isEqualTo(usage(4, -1, 2));
+    assertThat(
+            watched(ApiKind.RESPONSES, BodyForm.EVENT_STREAM, (message + end).getBytes(UTF_8))
+                .firstTokenSeen())
+        .isFalse();
+  }
+
+  @Test
   void anthropicCachedTokensAreAddedToTheUncachedOnes() {
     String reportedAtTheStart =
         "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,"

@@ -2,6 +2,7 @@
 package io.kvoy.scoring.kvcache;
 
 import io.kvoy.scoring.fleet.Worker;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -35,6 +36,9 @@ final class IndexWriter {
   private final Map<Integer, Worker> bySlot = new HashMap<>();
   private long tickedNanos;
   private boolean hasTicked;
+
+  /** Volatile: read by whoever shows the fleet. */
+  private volatile List<KvView> views = List.of();
 
   IndexWriter(
       PrefixIndex index,
@@ -71,6 +75,11 @@ final class IndexWriter {
     return items;
   }
 
+  /** All views as of the last tick. Any thread. */
+  List<KvView> views() {
+    return views;
+  }
+
   /** Ends all lives; by the thread that ran {@link #doWork}. */
   void close() {
     List.copyOf(streams.keySet()).forEach(this::remove);
@@ -84,10 +93,14 @@ final class IndexWriter {
         fulfil(stream);
       }
     }
+    index.placements.tick();
     long ownBytes = 0;
+    List<KvView> now = new ArrayList<>(streams.size());
     for (KvStream stream : streams.values()) {
       ownBytes += stream.blocks().bytes();
+      now.add(KvView.of(stream));
     }
+    views = List.copyOf(now);
     listener.onSize(index.blocks(), index.keys(), index.sharedBytes() + ownBytes);
   }
 

@@ -53,6 +53,9 @@ public interface KvCacheListener {
   /** A message was dropped since the hand-over queue was full. Called from socket threads. */
   default void onQueueFull(Worker worker) {}
 
+  /** More is known about the engine's hashes. */
+  default void onHashes(Worker worker, HashVerification hashes) {}
+
   /**
    * Size of the index, about ten times a second: (block, worker) entries, distinct keys, bytes of
    * all tables.

@@ -62,7 +62,8 @@ public final class KvEventSources {
     if (json.length() > MAX_CHARS) {
       return new Unreadable("answer of " + json.length() + " characters, limit " + MAX_CHARS);
     }
-    if (!(READER.read(json.getBytes(StandardCharsets.UTF_8)) instanceof JsonRead.Document document)) {
+    if (!(READER.read(json.getBytes(StandardCharsets.UTF_8))
+        instanceof JsonRead.Document document)) {
       return new Unreadable("not JSON, or beyond the limits");
     }
     if (!(document.value() instanceof Json.Obj ranks)) {

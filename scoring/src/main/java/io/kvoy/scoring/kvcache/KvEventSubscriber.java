@@ -104,6 +104,11 @@ public final class KvEventSubscriber implements AutoCloseable {
     fleet = now;
   }
 
+  /** What is known of every worker, at most a moment old. Any thread. */
+  public List<KvView> views() {
+    return writer.views();
+  }
+
   /**
    * One round of everything in the caller's thread, instead of {@link #start}; returns what was
    * done.

@@ -18,6 +18,9 @@ interface Placements {
   /** It no longer does. */
   default void removed(Worker worker, long key) {}
 
+  /** Time goes on; about ten times a second. */
+  default void tick() {}
+
   /** Its view was emptied, or its life is over. */
   default void emptied(Worker worker) {}
 }

@@ -62,6 +62,7 @@ public final class PrefixIndex {
   private int touched;
 
   final Placements placements;
+  final HashVerifier verifier;
 
   public PrefixIndex(PrefixIndexConfig config) {
     this(config, Placements.UNHEARD);
@@ -74,6 +75,7 @@ public final class PrefixIndex {
 
   private PrefixIndex(PrefixIndexConfig config, Placements placements) {
     this.placements = placements;
+    verifier = new HashVerifier(config.hashSeeds());
     blockSize = config.blockSize();
     maxBlocks = config.maxBlocks();
   }

@@ -58,6 +58,12 @@ public final class PrefixMatch {
     return member == null ? KvViewState.DEAD : member.state();
   }
 
+  /** The worker's own block size in tokens, 0 while unknown. */
+  public int blockTokens(Worker worker) {
+    Members.Member member = members.of(worker);
+    return member == null ? 0 : member.strideBlocks() * blockSize;
+  }
+
   /**
    * Whether the look-up gave up on a block since it was being moved all the time; matches may be
    * too short.

@@ -44,6 +44,10 @@ public final class SpeculativePrefixes implements Placements {
 
   private final Stripe[] stripes = new Stripe[STRIPES];
   private final LongSupplier nanoClock;
+
+  /** Index writer only. */
+  private int nextSwept;
+
   private final LongAdder live = new LongAdder();
   private final LongAdder confirmed = new LongAdder();
   private final LongAdder contradicted = new LongAdder();
@@ -145,6 +149,21 @@ public final class SpeculativePrefixes implements Placements {
     }
   }
 
+  /**
+   * Ends what is overdue in some stripes, so that entries which nobody meets do not count as live
+   * for ever.
+   */
+  @Override
+  public void tick() {
+    if (!isEmpty()) {
+      long now = nanoClock.getAsLong();
+      for (int i = 0; i < STRIPES / 8; i++) {
+        stripes[nextSwept].expire(now);
+        nextSwept = (nextSwept + 1) % STRIPES;
+      }
+    }
+  }
+
   @Override
   public void emptied(Worker worker) {
     for (Stripe stripe : stripes) {
@@ -237,6 +256,14 @@ public final class SpeculativePrefixes implements Placements {
       for (int at = 0; at < keys.length; at++) {
         if (uses[at] > 0 && slots[at] == slot && lives[at] == life) {
           free(at, contradicted);
+        }
+      }
+    }
+
+    synchronized void expire(long now) {
+      for (int at = 0; at < keys.length; at++) {
+        if (uses[at] > 0 && deadlines[at] - now <= 0) {
+          free(at, expired);
         }
       }
     }

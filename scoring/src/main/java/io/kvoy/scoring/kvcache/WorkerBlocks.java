@@ -52,6 +52,7 @@ public final class WorkerBlocks {
   private int mainGroup = KvEvent.NO_GROUP;
   private int blockTokens;
   private boolean hasOffload;
+  private HashVerification hashes = new HashVerification.Pending(0);
 
   WorkerBlocks(
       PrefixIndex index, Worker worker, int member, KvViewState state, KvCacheListener listener) {
@@ -107,13 +108,14 @@ public final class WorkerBlocks {
       groups.clear();
       mainGroup = KvEvent.NO_GROUP;
       blockTokens = 0;
+      hashes = new HashVerification.Pending(0);
       index.publish(member());
     }
   }
 
   /** Forgets all blocks, at once for look-ups. */
   public void clear() {
-    if (isClosed || hashes() == 0) {
+    if (isClosed || names() == 0) {
       return;
     }
     int old = member;
@@ -180,6 +182,11 @@ public final class WorkerBlocks {
     return blockTokens;
   }
 
+  /** What is known of the engine's hashes. */
+  public HashVerification hashVerification() {
+    return hashes;
+  }
+
   /** Memory of the worker's own tables. */
   public long bytes() {
     long total = 0;
@@ -208,7 +215,7 @@ public final class WorkerBlocks {
     return new Members.Member(worker, member, blockTokens / canonical, hasOffload, vetoes, state);
   }
 
-  private long hashes() {
+  private long names() {
     long total = 0;
     for (EngineTable table : planes) {
       total += table == null ? 0 : table.size();
@@ -256,6 +263,7 @@ public final class WorkerBlocks {
       }
     } else {
       key = root(event);
+      verify(event);
     }
     if (blockTokens == 0) {
       blockTokens = event.blockSize();
@@ -278,6 +286,14 @@ public final class WorkerBlocks {
       skip(SkipReason.OPAQUE, opaque);
     }
     return added;
+  }
+
+  private void verify(KvEvent.BlockStored event) {
+    HashVerification now = index.verifier.after(hashes, event);
+    if (!now.equals(hashes)) {
+      hashes = now;
+      listener.onHashes(worker, now);
+    }
   }
 
   /**

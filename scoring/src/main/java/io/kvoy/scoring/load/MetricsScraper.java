@@ -12,6 +12,7 @@ import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -32,12 +33,14 @@ public final class MetricsScraper implements AutoCloseable {
   private final HttpClient client;
   private final WorkerLoops loops;
   private final AtomicLong failures = new AtomicLong();
+  private final Consumer<Worker> onFailure;
 
   /**
    * @param path what to ask, {@code /metrics}
    * @param interval pause between two scrapes of a worker; 50 ms..5 s
    * @param timeout longest wait for one page
    * @param logPeriod at most one line per worker and period about failures
+   * @param onFailure told of each failed scrape, on the worker's own thread
    */
   public MetricsScraper(
       FleetRegistry registry,
@@ -47,13 +50,15 @@ public final class MetricsScraper implements AutoCloseable {
       String path,
       Duration interval,
       Duration timeout,
-      Duration logPeriod) {
+      Duration logPeriod,
+      Consumer<Worker> onFailure) {
     this.ledger = ledger;
     this.book = book;
     this.nanoClock = nanoClock;
     this.path = path;
     this.timeout = timeout;
     this.logPeriodNanos = logPeriod.toNanos();
+    this.onFailure = onFailure;
     this.client =
         HttpClient.newBuilder()
             .version(HttpClient.Version.HTTP_1_1)
@@ -112,6 +117,7 @@ public final class MetricsScraper implements AutoCloseable {
 
     private void failed(String why) {
       failures.incrementAndGet();
+      onFailure.accept(worker);
       failureLog.failed(why, nanoClock.getAsLong()).ifPresent(log::warn);
     }
   }

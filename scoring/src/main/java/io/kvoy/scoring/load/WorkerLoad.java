@@ -134,8 +134,9 @@ public final class WorkerLoad {
   }
 
   /**
-   * Uncached prompt and expected output tokens of all requests in flight: what they need of the KV
-   * cache beyond what was there.
+   * Uncached prompt tokens of all requests in flight: what they took of the KV cache when they
+   * came. Output is left out: how long an answer gets is not known (a caller's {@code max_tokens}
+   * is no guess), and the scraped usage tells what it has taken.
    */
   public long privateTokens() {
     return privateTokens;
@@ -276,7 +277,7 @@ public final class WorkerLoad {
   }
 
   private static long own(Work work) {
-    return (long) work.uncachedTokens() + work.expectedOutputTokens();
+    return work.uncachedTokens();
   }
 
   /** Whether every counter is zero. */

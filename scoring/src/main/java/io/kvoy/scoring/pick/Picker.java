@@ -293,8 +293,7 @@ public final class Picker {
     sheet.considered.cachedTokens[i] = cached;
     sheet.aheadTokens[i] = ahead;
     sheet.decoding[i] = decoding;
-    double capacity =
-        blind ? 0 : capacityMillis(load, scraped, uncached + request.expectedOutputTokens());
+    double capacity = blind ? 0 : capacityMillis(load, scraped, uncached);
     sheet.capacityMillis[i] = capacity;
     double total = coefficients.totalMillis(uncached, cached, ahead, decoding, capacity);
     double alone = coefficients.totalMillis(uncached, cached, 0, 0, 0);
@@ -435,8 +434,9 @@ public final class Picker {
 
   /**
    * Index of a worker that gets little and would cost little more, -1 when it is not the time for
-   * it: it may be new, or cold and so never chosen although it idles. Only requests of which the best
-   * worker holds no more than the other teach this way: a conversation never leaves its prefix for it.
+   * it: it may be new, or cold and so never chosen although it idles. Only requests of which the
+   * best worker holds no more than the other teach this way: a conversation never leaves its prefix
+   * for it.
    */
   private int explore(Sheet sheet, int best, long turn) {
     if (settings.exploreEvery() == 0 || (turn + 1) % settings.exploreEvery() != 0) {

@@ -4,11 +4,13 @@ package io.kvoy.scoring.kvcache;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.kvoy.scoring.fleet.Worker;
+import io.kvoy.scoring.kvcache.vllm.VllmBlockHasher;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
@@ -90,6 +92,36 @@ class RecordedSessionsTest {
       }
     }
     assertThat(compared).isGreaterThanOrEqualTo(3);
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "session-a, SHA256_CBOR, 0",
+    "session-c-llama-bytes-connect, SHA256, vllm-none-hash",
+    "session-d-hybrid-gemma3, SHA256_CBOR, 0"
+  })
+  void HASH_02_algorithmAndSeedOfAWorkerAreFoundFromItsEvents(
+      String session, VllmBlockHasher.Algorithm algorithm, String seed) {
+    assertThat(blocks.hashVerification()).isEqualTo(new HashVerification.Pending(0));
+
+    RecordedSession.read(session).stream()
+        .filter(RecordedSession.Published.class::isInstance)
+        .forEach(step -> blocks.apply(batch(((RecordedSession.Published) step).frames())));
+
+    assertThat(blocks.hashVerification())
+        .isEqualTo(
+            new HashVerification.HashesVerified(algorithm, seed, VllmBlockHasher.Layout.TAGGED));
+  }
+
+  @Test
+  void HASH_01_workerWithAnUnknownSeedIsNamedAndStillMatches() {
+    for (int i = 0; i < HashVerifier.CHAINS; i++) {
+      blocks.apply(Fleet.batch(Fleet.stored(new long[] {i + 1}, 0, Fleet.ids(100 * i, 16), 16)));
+    }
+
+    assertThat(blocks.hashVerification())
+        .isEqualTo(new HashVerification.Unmatched(HashVerifier.CHAINS));
+    assertThat(cachedTokens(CacheIdentity.PLAIN, Fleet.ids(100, 17))).isEqualTo(16);
   }
 
   @Test

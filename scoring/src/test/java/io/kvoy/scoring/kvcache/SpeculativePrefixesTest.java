@@ -102,6 +102,19 @@ class SpeculativePrefixesTest {
   }
 
   @Test
+  void overdueEntriesThatNobodyMeetsAreSweptAway() {
+    route(worker, keys(Fleet.ids(1, 100)));
+    now += TTL;
+
+    for (int i = 0; i < 8; i++) {
+      speculative.tick();
+    }
+
+    assertThat(speculative.counts().live()).isZero();
+    assertThat(speculative.counts().expired()).isEqualTo(6);
+  }
+
+  @Test
   void onlyWhatTheWorkerLacksIsEntered() {
     store(Fleet.ids(1, 64));
 

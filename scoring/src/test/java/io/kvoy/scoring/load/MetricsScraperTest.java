@@ -51,7 +51,8 @@ class MetricsScraperTest {
                 "/metrics",
                 Duration.ofMillis(5),
                 Duration.ofSeconds(30),
-                Duration.ofMinutes(1))) {
+                Duration.ofMinutes(1),
+                _ -> {})) {
       String host = LOCAL.getHostAddress();
       registry.put(WorkerSpec.ready("pool", "silent", new Endpoint(host, silent.getLocalPort())));
       registry.put(

@@ -7,10 +7,12 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The bytes that vLLM feeds to its hash function for one block: {@code (parent digest, token ids, extra keys)} in Python
- * pickle protocol 5 or in canonical CBOR (vLLM 0.32 {@code utils/hashing.py}).
+ * The bytes that vLLM feeds to its hash function for one block: {@code (parent digest, token ids,
+ * extra keys)} in Python pickle protocol 5 or in canonical CBOR (vLLM 0.32 {@code
+ * utils/hashing.py}).
  *
- * <p>Extra keys are strings, ints, byte strings and lists of these. One instance per thread; buffers are reused.
+ * <p>Extra keys are strings, ints, byte strings and lists of these. One instance per thread;
+ * buffers are reused.
  */
 sealed interface Encoding {
 
@@ -147,13 +149,17 @@ sealed interface Encoding {
   }
 
   /**
-   * What CPython's pickler writes for tuples of bytes, ints, strings and tuples. Every composite and string goes to the
-   * memo; the words vLLM itself puts in (such as {@code "mm"}) are one object each and are read from the memo the second
-   * time, whereas equal strings of a request are different objects and are written again.
+   * What CPython's pickler writes for tuples of bytes, ints, strings and tuples. Every composite
+   * and string goes to the memo; the words vLLM itself puts in (such as {@code "mm"}) are one
+   * object each and are read from the memo the second time, whereas equal strings of a request are
+   * different objects and are written again.
    */
   final class Pickle extends Bytes implements Encoding {
 
-    /** CPython starts a new frame there, which is not written here; a block of 8,192 tokens has less. */
+    /**
+     * CPython starts a new frame there, which is not written here; a block of 8,192 tokens has
+     * less.
+     */
     static final int MAX_FRAME_BYTES = 64 * 1024;
 
     private static final int FRAME_LENGTH_AT = 3;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.scoring.kvcache.vllm;
 
-import io.kvoy.scoring.kvcache.CacheIdentity;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
@@ -13,10 +12,12 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The block hashes of vLLM: {@code digest(i) = H((digest(i-1), token ids of block i, extra keys of block i))}, where the
- * first parent is {@code H(seed)} (vLLM 0.32 {@code v1/core/kv_cache_utils.py}, {@code utils/hashing.py}).
+ * The block hashes of vLLM: {@code digest(i) = H((digest(i-1), token ids of block i, extra keys of
+ * block i))}, where the first parent is {@code H(seed)} (vLLM 0.32 {@code
+ * v1/core/kv_cache_utils.py}, {@code utils/hashing.py}).
  *
- * <p>Used to verify workers and by {@code kvoyctl hash}; routing does not need it. One instance per thread.
+ * <p>Used to verify workers and by {@code kvoyctl hash}; routing does not need it. One instance per
+ * thread.
  */
 public final class VllmBlockHasher {
 
@@ -88,6 +89,14 @@ public final class VllmBlockHasher {
   public record Adapter(String name, int number, String path) {}
 
   /**
+   * A multimodal item.
+   *
+   * @param offset index of its first placeholder token in the prompt
+   * @param length number of its placeholder tokens
+   */
+  public record Media(String identifier, int offset, int length) {}
+
+  /**
    * Prompt embeddings, row-major.
    *
    * @param bytesPerToken size of one token's row
@@ -109,7 +118,7 @@ public final class VllmBlockHasher {
       int[] ids,
       @Nullable Adapter adapter,
       @Nullable String cacheSalt,
-      List<CacheIdentity.MediaItem> media,
+      List<Media> media,
       @Nullable Embeddings embeddings) {
     public Prompt {
       media = List.copyOf(media);
@@ -127,7 +136,10 @@ public final class VllmBlockHasher {
     this.sha256 = algorithm.isSha256() ? sha256() : null;
   }
 
-  /** The parent digest of first blocks: {@code PYTHONHASHSEED} as a string, or {@link #DEFAULT_SEED}. */
+  /**
+   * The parent digest of first blocks: {@code PYTHONHASHSEED} as a string, or {@link
+   * #DEFAULT_SEED}.
+   */
   public byte[] noneHash(String seed) {
     encoding.text(seed);
     return hash();
@@ -180,7 +192,7 @@ public final class VllmBlockHasher {
             case ADAPTER_NUMBER -> adapter.number();
           });
     }
-    for (CacheIdentity.MediaItem item : prompt.media()) {
+    for (Media item : prompt.media()) {
       if (item.offset() < start + size && item.offset() + item.length() > start) {
         int offset = item.offset() - start;
         extras.add(
@@ -199,8 +211,7 @@ public final class VllmBlockHasher {
     if (embeddings != null) {
       int row = embeddings.bytesPerToken();
       byte[] digest =
-          sha256()
-              .digest(Arrays.copyOfRange(embeddings.data(), start * row, (start + size) * row));
+          sha256().digest(Arrays.copyOfRange(embeddings.data(), start * row, (start + size) * row));
       extras.add(isTagged ? List.of("prompt_embeds", digest) : digest);
     }
     return extras;

@@ -7,8 +7,8 @@ import java.nio.ByteOrder;
 import java.util.HexFormat;
 
 /**
- * XXH3 with 128 bits, seed 0 and the default secret, as the xxHash specification 0.8 defines it: the hash behind vLLM's
- * {@code xxhash} and {@code xxhash_cbor}. Names follow the specification.
+ * XXH3 with 128 bits, seed 0 and the default secret, as the xxHash specification 0.8 defines it:
+ * the hash behind vLLM's {@code xxhash} and {@code xxhash_cbor}. Names follow the specification.
  */
 final class Xxh3 {
 
@@ -66,8 +66,7 @@ final class Xxh3 {
     if (length > 0) {
       return digest1To3(in, length);
     }
-    return canonical(
-        avalanche64(secret(80) ^ secret(88)), avalanche64(secret(64) ^ secret(72)));
+    return canonical(avalanche64(secret(80) ^ secret(88)), avalanche64(secret(64) ^ secret(72)));
   }
 
   private static byte[] digest1To3(byte[] in, int length) {
@@ -179,7 +178,8 @@ final class Xxh3 {
     for (int i = 0; i < 4; i++) {
       result +=
           fold(
-              acc[2 * i] ^ secret(secretAt + 16 * i), acc[2 * i + 1] ^ secret(secretAt + 16 * i + 8));
+              acc[2 * i] ^ secret(secretAt + 16 * i),
+              acc[2 * i + 1] ^ secret(secretAt + 16 * i + 8));
     }
     return avalanche(result);
   }

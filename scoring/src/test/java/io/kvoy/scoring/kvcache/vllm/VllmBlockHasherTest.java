@@ -3,7 +3,6 @@ package io.kvoy.scoring.kvcache.vllm;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.kvoy.scoring.kvcache.CacheIdentity;
 import io.kvoy.scoring.kvcache.TestJson;
 import io.kvoy.scoring.kvcache.vllm.VllmBlockHasher.Algorithm;
 import io.kvoy.scoring.kvcache.vllm.VllmBlockHasher.Layout;
@@ -62,7 +61,7 @@ class VllmBlockHasherTest {
   void HASH_02_vectorsWithTheKeyLayoutsOfOlderReleasesAreReproduced(Vector vector) {
     String kind = vector.id().replaceFirst("legacy-[^-]+-", "");
     VllmBlockHasher.Adapter adapter = new VllmBlockHasher.Adapter("lora-a", 1, "/adapters/a");
-    List<CacheIdentity.MediaItem> image = List.of(new CacheIdentity.MediaItem("img-0f3a", 5, 20));
+    List<VllmBlockHasher.Media> image = List.of(new VllmBlockHasher.Media("img-0f3a", 5, 20));
     int[] ids = TestJson.ints(vector.row().get("token_ids"));
     Prompt plain = Prompt.of(ids, null);
     List<String> expected = hashes(vector.row());
@@ -100,8 +99,7 @@ class VllmBlockHasherTest {
               .isEqualTo(expected);
       case "mm-offset" ->
           assertThat(
-                  digests(
-                      vector.row(), Layout.UNTAGGED, new Prompt(ids, null, null, image, null)))
+                  digests(vector.row(), Layout.UNTAGGED, new Prompt(ids, null, null, image, null)))
               .isEqualTo(expected);
       default -> throw new AssertionError("vector of an unknown kind " + vector.id());
     }
@@ -165,8 +163,7 @@ class VllmBlockHasherTest {
     byte[] none = HEX.parseHex(TestJson.text(row.get("none_hash")));
     Object seed = row.get("pythonhashseed");
     if (seed != null || TestJson.text(row.get("algo")).startsWith("sha256")) {
-      assertThat(
-              hasher.noneHash(seed == null ? VllmBlockHasher.DEFAULT_SEED : TestJson.text(seed)))
+      assertThat(hasher.noneHash(seed == null ? VllmBlockHasher.DEFAULT_SEED : TestJson.text(seed)))
           .isEqualTo(none);
     }
     return hasher.digests(none, prompt, TestJson.integer(row.get("block_size")));
@@ -194,14 +191,14 @@ class VllmBlockHasherTest {
               TestJson.integer(lora.get("id")),
               TestJson.text(lora.get("path")));
     }
-    List<CacheIdentity.MediaItem> media = List.of();
+    List<VllmBlockHasher.Media> media = List.of();
     if (row.get("mm") instanceof List<?> items) {
       media =
           items.stream()
               .map(TestJson::asObject)
               .map(
                   item ->
-                      new CacheIdentity.MediaItem(
+                      new VllmBlockHasher.Media(
                           TestJson.text(item.get("identifier")),
                           TestJson.integer(item.get("offset")),
                           TestJson.integer(item.get("length"))))
@@ -216,8 +213,7 @@ class VllmBlockHasherTest {
       return null;
     }
     int[] shape = TestJson.ints(tensor.get("shape"));
-    ByteBuffer data =
-        ByteBuffer.allocate(4 * shape[0] * shape[1]).order(ByteOrder.LITTLE_ENDIAN);
+    ByteBuffer data = ByteBuffer.allocate(4 * shape[0] * shape[1]).order(ByteOrder.LITTLE_ENDIAN);
     for (int i = 0; i < shape[0] * shape[1]; i++) {
       data.putFloat(i);
     }

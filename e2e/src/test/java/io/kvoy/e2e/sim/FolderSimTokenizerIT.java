@@ -11,8 +11,11 @@ import java.util.Objects;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** With a real tokenizer and chat template, what the simulated model said is found again in the next turn. */
-class FolderSimTokenizerTest {
+/**
+ * With a real tokenizer and chat template, what the simulated model said is found again in the next
+ * turn.
+ */
+class FolderSimTokenizerIT {
   private static final String QUESTION =
       "When does the first train go up, and may I bring my bicycle on it? ".repeat(8).strip();
 
