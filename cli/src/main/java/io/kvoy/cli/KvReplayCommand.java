@@ -57,8 +57,7 @@ final class KvReplayCommand extends LineCommand implements Callable<Integer> {
   @Option(
       names = "--block-size",
       paramLabel = "TOKENS",
-      description =
-          "Block size of the index; must divide the worker's. Default: ${DEFAULT-VALUE}.")
+      description = "Block size of the index; must divide the worker's. Default: ${DEFAULT-VALUE}.")
   private int blockSize = PrefixIndexConfig.DEFAULT.blockSize();
 
   @Spec private CommandSpec spec = CommandSpec.create();
@@ -123,7 +122,8 @@ final class KvReplayCommand extends LineCommand implements Callable<Integer> {
     private KvDecodeError.@Nullable Kind malformed;
 
     View(int blockSize) {
-      index = new PrefixIndex(new PrefixIndexConfig(blockSize, PrefixIndexConfig.DEFAULT.maxBlocks()));
+      index =
+          new PrefixIndex(new PrefixIndexConfig(blockSize, PrefixIndexConfig.DEFAULT.maxBlocks()));
       blocks = index.open(WORKER, KvViewState.SYNCING, this);
       stream = new KvStream(blocks, false, KvStreamConfig.DEFAULT, new KvEventDecoder(), this);
       stream.start(NOW_NANOS);

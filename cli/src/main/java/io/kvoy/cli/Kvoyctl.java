@@ -62,15 +62,16 @@ public final class Kvoyctl {
         .addSubcommand(new HashCommand(streams))
         .addSubcommand(new KvReplayCommand(streams))
         .addSubcommand(
-            new CommandLine(new EnvoyCommand())
-                .addSubcommand(new EnvoyBootstrapCommand(streams)))
+            new CommandLine(new EnvoyCommand()).addSubcommand(new EnvoyBootstrapCommand(streams)))
         .setOut(streams.outText())
         .setErr(streams.errText())
         .setParameterExceptionHandler((wrong, _) -> wrongUsage(wrong))
         .execute(args);
   }
 
-  /** Says what is wrong and what was perhaps meant; the whole help would push that off the screen. */
+  /**
+   * Says what is wrong and what was perhaps meant; the whole help would push that off the screen.
+   */
   private static int wrongUsage(ParameterException wrong) {
     CommandLine command = wrong.getCommandLine();
     PrintWriter err = command.getErr();

@@ -168,7 +168,8 @@ final class TokenizeCommand extends LineCommand implements Callable<Integer> {
       try {
         text = Files.readString(file);
       } catch (IOException unreadable) {
-        return problem("cannot read the template " + file + ": " + unreadable.getClass().getSimpleName());
+        return problem(
+            "cannot read the template " + file + ": " + unreadable.getClass().getSimpleName());
       }
       switch (ChatTemplates.parse(text)) {
         case ChatTemplates.Load.Loaded(ChatTemplates templates) ->

@@ -26,12 +26,9 @@ class KvoyctlPageTest {
     int examples = 0;
     while (example.find()) {
       examples++;
-      String args =
-          example.group("args").replace("models/qwen3", Vectors.tokenizer("qwen3"));
+      String args = example.group("args").replace("models/qwen3", Vectors.tokenizer("qwen3"));
       String input = example.group("input");
-      Ran ran =
-          Ran.withInput(
-              input == null ? List.of() : input.lines().toList(), args.split(" "));
+      Ran ran = Ran.withInput(input == null ? List.of() : input.lines().toList(), args.split(" "));
 
       assertThat(ran.err()).isEmpty();
       if (example.group("between").isBlank()) {

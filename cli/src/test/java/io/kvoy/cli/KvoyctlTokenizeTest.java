@@ -23,8 +23,7 @@ class KvoyctlTokenizeTest {
   private static Ran tokenize(List<String> bodies, String endpoint, String... more) {
     List<String> args =
         new ArrayList<>(
-            List.of(
-                "tokenize", "--tokenizer", Vectors.tokenizer("qwen3"), "--endpoint", endpoint));
+            List.of("tokenize", "--tokenizer", Vectors.tokenizer("qwen3"), "--endpoint", endpoint));
     args.addAll(Arrays.asList(more));
     return Ran.withInput(bodies, args.toArray(String[]::new));
   }
@@ -140,11 +139,14 @@ class KvoyctlTokenizeTest {
             "2");
 
     List<Json> keys = ran.answers().stream().map(answer -> Vectors.field(answer, "keys")).toList();
-    assertThat(keys.get(0)).isInstanceOfSatisfying(Json.Arr.class, two -> {
-      assertThat(two.items()).hasSize(2).doesNotHaveDuplicates();
-      assertThat(two.items())
-          .allSatisfy(key -> assertThat(key.asString()).matches("[0-9a-f]{16}"));
-    });
+    assertThat(keys.get(0))
+        .isInstanceOfSatisfying(
+            Json.Arr.class,
+            two -> {
+              assertThat(two.items()).hasSize(2).doesNotHaveDuplicates();
+              assertThat(two.items())
+                  .allSatisfy(key -> assertThat(key.asString()).matches("[0-9a-f]{16}"));
+            });
     List<Json> plain = ((Json.Arr) keys.get(0)).items();
     assertThat(((Json.Arr) keys.get(1)).items()).doesNotContainAnyElementsOf(plain);
     List<Json> each = ((Json.Arr) keys.get(2)).items();
@@ -168,7 +170,8 @@ class KvoyctlTokenizeTest {
 
     assertThat(ran.status()).isZero();
     assertThat(ran.answers())
-        .allSatisfy(answer -> assertThat(answer.fields().keySet()).containsExactly("exact", "reason"));
+        .allSatisfy(
+            answer -> assertThat(answer.fields().keySet()).containsExactly("exact", "reason"));
     assertThat(ran.answers().stream().map(answer -> Vectors.text(answer, "reason")))
         .startsWith("image_part", "truncation")
         .doesNotContain("");
