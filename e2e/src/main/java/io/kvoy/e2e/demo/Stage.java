@@ -37,7 +37,9 @@ public final class Stage implements AutoCloseable {
   private final int adminPort = Ports.free();
   private final Endpoint door;
   private final Endpoint plainDoor = new Endpoint("127.0.0.1", Ports.free());
-  private final HttpClient http = HttpClient.newHttpClient();
+  // HTTP/1.1: uvicorn loses the body of a request that offers an upgrade to HTTP/2.
+  private final HttpClient http =
+      HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
 
   private Stage(Path folder, String model, int port) {
     this.folder = folder;

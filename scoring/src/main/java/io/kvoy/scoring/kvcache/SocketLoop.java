@@ -33,6 +33,9 @@ import org.zeromq.ZMQException;
  */
 final class SocketLoop implements AutoCloseable {
 
+  /** Longest ZeroMQ handshake; a network round trip or two takes a fraction of it. */
+  private static final int HANDSHAKE_MILLIS = 1_000;
+
   private static final Logger LOG = LoggerFactory.getLogger(SocketLoop.class);
 
   /** Messages read from one socket before the next one gets its turn. */
@@ -316,6 +319,9 @@ final class SocketLoop implements AutoCloseable {
     int heartbeat = (int) config.heartbeat().toMillis();
     socket.setLinger(0);
     socket.setIPv6(true);
+    // JeroMQ 0.6.0 now and then leaves a fresh connection stuck in its handshake (about 1 in 100);
+    // without this it would take 30 s to try again.
+    socket.setHandshakeIvl(HANDSHAKE_MILLIS);
     socket.setHeartbeatIvl(heartbeat);
     socket.setHeartbeatTimeout(3 * heartbeat);
     socket.setHeartbeatTtl(3 * heartbeat);

@@ -72,6 +72,11 @@ public final class Picker {
   private final InFlightLedger ledger;
   private final TtftPredictor predictor;
   private final PickSettings settings;
+  /** Bounds of what a prediction's noise is taken for when a prefix is to be left. */
+  private static final double MIN_NOISE_SHARE = 0.1;
+
+  private static final double MAX_NOISE_SHARE = 0.5;
+
   private final LongSupplier nanoClock;
   private final AtomicLong picks = new AtomicLong();
 
@@ -172,7 +177,7 @@ public final class Picker {
         chosen = longestAgo(sheet);
         reason = Reason.TURN;
       } else {
-        int best = best(sheet);
+        int best = keepPrefix(sheet, best(sheet));
         if (isTooLate(sheet, request)) {
           double soonest = soonestMillis(sheet);
           return new Saturated(
@@ -414,11 +419,48 @@ public final class Picker {
       if (sheet.considered.workers.get(i).equals(preferred)) {
         return i;
       }
-      if (i != chosen && isQuieter(sheet.loads[i], sheet.loads[chosen])) {
+      if (i != chosen && winsTie(sheet, i, chosen)) {
         chosen = i;
       }
     }
     return chosen;
+  }
+
+  /** More of the prompt held is less work for the fleet; then the quieter worker. */
+  private static boolean winsTie(Sheet sheet, int a, int b) {
+    int[] cached = sheet.considered.cachedTokens;
+    return cached[a] != cached[b]
+        ? cached[a] > cached[b]
+        : isQuieter(sheet.loads[a], sheet.loads[b]);
+  }
+
+  /**
+   * The best worker, or the one that holds most of the prompt when the best one's lead over it is
+   * within what predictions of late were wrong by: a conversation does not leave its prefix, and
+   * the fleet does not compute it twice, for a difference that is not there. A real queue on the
+   * holder is a lead beyond that.
+   */
+  private int keepPrefix(Sheet sheet, int best) {
+    int[] cached = sheet.considered.cachedTokens;
+    int holder = best;
+    for (int i = 0; i < sheet.loads.length; i++) {
+      if (sheet.isOpen(i)
+          && (cached[i] > cached[holder]
+              || (cached[i] == cached[holder] && sheet.score(i) < sheet.score(holder)))) {
+        holder = i;
+      }
+    }
+    if (cached[holder] <= cached[best]) {
+      return best;
+    }
+    double noise =
+        Math.clamp(
+            predictor.coefficients(sheet.considered.workers.get(holder)).noiseShare(),
+            MIN_NOISE_SHARE,
+            MAX_NOISE_SHARE);
+    return sheet.score(best) < sheet.score(holder) * (1 - noise) - settings.tieFloorMillis()
+        ? best
+        : holder;
   }
 
   private double tieLimit(Sheet sheet, int best) {
@@ -432,11 +474,14 @@ public final class Picker {
         : a.lastPickSequence() < b.lastPickSequence();
   }
 
+  private static boolean holdsAsMuch(Sheet sheet, int i, int best) {
+    return sheet.considered.cachedTokens[i] >= sheet.considered.cachedTokens[best];
+  }
+
   /**
    * Index of a worker that gets little and would cost little more, -1 when it is not the time for
-   * it: it may be new, or cold and so never chosen although it idles. Only requests of which the
-   * best worker holds no more than the other teach this way: a conversation never leaves its prefix
-   * for it.
+   * it: it may be new, or cold and so never chosen although it idles. A worker that is not new is
+   * tried only with requests of which the best one holds no more: conversations keep their prefix.
    */
   private int explore(Sheet sheet, int best, long turn) {
     if (settings.exploreEvery() == 0 || (turn + 1) % settings.exploreEvery() != 0) {
@@ -457,10 +502,10 @@ public final class Picker {
     for (int i = 0; i < sheet.loads.length; i++) {
       if (sheet.isOpen(i)
           && i != best
-          && sheet.considered.cachedTokens[i] >= sheet.considered.cachedTokens[best]
           && sheet.score(i) <= limit
           && sheet.loads[i].prefilling() == 0
-          && (!sheet.loads[i].everPicked() || sheet.loads[i].placedPerSecond() < little)
+          && (!sheet.loads[i].everPicked()
+              || (sheet.loads[i].placedPerSecond() < little && holdsAsMuch(sheet, i, best)))
           && (chosen < 0
               || sheet.loads[i].lastPickSequence() < sheet.loads[chosen].lastPickSequence())) {
         chosen = i;
