@@ -435,6 +435,50 @@ class PickerTest {
   }
 
   @Test
+  void aPrefixIsNotLeftForALeadWithinThePredictionsNoise() {
+    var fleet = new TestFleet(2);
+    settle(fleet);
+    // Worker 1 seems a little quicker, with errors as large as its lead.
+    for (int i = 0; i < 60; i++) {
+      double noise = i % 2 == 0 ? 1.3 : 0.7;
+      fleet.predictor.learn(
+          new Lesson(fleet.worker(0), new Features(100, 0, 0, 0, 0), 100, 100 * noise, false));
+      fleet.predictor.learn(
+          new Lesson(fleet.worker(1), new Features(100, 0, 0, 0, 0), 90, 90 * noise, false));
+    }
+    for (int i = 0; i < 20; i++) {
+      Pick.Picked picked =
+          fleet.pick(
+              PickRequest.of(fleet.workers(), 100, worker -> worker.slot() == 0 ? 64 : 0));
+      assertThat(picked.worker().slot()).isZero();
+      picked.flight().ended(Outcome.SUCCESS);
+    }
+  }
+
+  @Test
+  void aPrefixIsLeftWhenItsHolderHasAQueue() {
+    var fleet = new TestFleet(2);
+    settle(fleet);
+    CachedTokens onTheFirst = worker -> worker.slot() == 0 ? 960 : 0;
+    fleet.pick(PickRequest.of(List.of(fleet.worker(0)), 20_000, CachedTokens.NONE));
+
+    assertThat(fleet.pick(PickRequest.of(fleet.workers(), 1000, onTheFirst)).worker().slot())
+        .isEqualTo(1);
+  }
+
+  @Test
+  void inATieTheWorkerThatHoldsMoreOfThePromptWins() {
+    var fleet = new TestFleet(3);
+    settle(fleet);
+    for (int i = 0; i < 9; i++) {
+      Pick.Picked picked =
+          fleet.pick(PickRequest.of(fleet.workers(), 20, worker -> worker.slot() == 1 ? 16 : 0));
+      assertThat(picked.worker().slot()).isEqualTo(1);
+      picked.flight().ended(Outcome.SUCCESS);
+    }
+  }
+
+  @Test
   void predictionOfThePickIsWhatTheLessonIsHeldAgainst() {
     var fleet = new TestFleet(1);
     Pick.Picked picked = fleet.pick(1000);
