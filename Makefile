@@ -77,8 +77,8 @@ format: ## Format all Java sources
 
 .PHONY: docs
 docs: tools ## Regenerate the checked-in generated files; git diff shows what changed
-	$(MVN) test -pl envoy-config -am -Dkvoy.regenerate=true \
-	  -Dtest='*GoldenTest' -Dsurefire.failIfNoSpecifiedTests=false
+	$(MVN) test -pl envoy-config,ext-proc-server -am -Dkvoy.regenerate=true \
+	  -Dtest='*GoldenTest,*PageTest' -Dsurefire.failIfNoSpecifiedTests=false
 
 .PHONY: tools
 tools: ## Fetch what tests and demo need: Envoy, tokenizers

@@ -236,7 +236,9 @@ class ConfigWatcherTest {
             reloaded ->
                 assertThat(reloaded.waitingForRestart())
                     .containsExactly(
-                        "KvoyConfig.spec.listen.extProc", "KvoyConfig.spec.tokenizers.threads"));
+                        "KvoyConfig.spec.listen.extProc",
+                        "KvoyConfig.spec.defaults.blockSize",
+                        "KvoyConfig.spec.tokenizers.threads"));
   }
 
   @Test

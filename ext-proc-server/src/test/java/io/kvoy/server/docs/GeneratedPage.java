@@ -10,7 +10,7 @@ import java.nio.file.Path;
 
 /**
  * A page of {@code docs/} that is written from code. Run the test with {@code
- * -Dkvoy.docs.regenerate=true} to write the page; without it the test fails when page and code
+ * -Dkvoy.regenerate=true} to write the page; without it the test fails when page and code
  * differ.
  */
 public final class GeneratedPage {
@@ -19,12 +19,12 @@ public final class GeneratedPage {
   public static void assertUpToDate(String fileName, String generated) {
     Path page = repositoryRoot().resolve("docs").resolve(fileName);
     try {
-      if (Boolean.getBoolean("kvoy.docs.regenerate")) {
+      if (Boolean.getBoolean("kvoy.regenerate")) {
         Files.createDirectories(page.getParent());
         Files.writeString(page, generated);
       }
       assertThat(page)
-          .as("run the test again with -Dkvoy.docs.regenerate=true and commit docs/%s", fileName)
+          .as("run the test again with -Dkvoy.regenerate=true and commit docs/%s", fileName)
           .exists()
           .content()
           .isEqualTo(generated);
