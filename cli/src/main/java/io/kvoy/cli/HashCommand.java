@@ -22,8 +22,8 @@ import picocli.CommandLine.Command;
     description = {
       "The block hashes of vLLM 0.31 and later.",
       "",
-      "Reads lines {\"algo\",\"pythonhashseed\",\"block_size\",\"token_ids\",\"cache_salt\",\"lora\"}, prints"
-          + " {\"hashes\":[hex,...]}. lora is {name,id,path}."
+      "Reads lines {\"algo\",\"pythonhashseed\",\"block_size\",\"token_ids\",\"cache_salt\",\"lora\",\"mm\"}, prints"
+          + " {\"hashes\":[hex,...]}. lora is {name,id,path}, mm [{identifier,offset,length},...]."
     })
 final class HashCommand extends LineCommand implements Callable<Integer> {
 
@@ -44,17 +44,15 @@ final class HashCommand extends LineCommand implements Callable<Integer> {
     Algorithm algorithm = algorithm(Fields.text(Fields.required(line, "algo"), "algo"));
     int blockSize =
         Fields.integer(Fields.required(line, "block_size"), "block_size", 1, MAX_BLOCK_TOKENS);
-    for (String unread : List.of("mm", "prompt_embeds")) {
-      if (Fields.optional(line, unread) != null) {
-        throw new BadLine("field " + unread + " must be null: only text is hashed here");
-      }
+    if (Fields.optional(line, "prompt_embeds") != null) {
+      throw new BadLine("field prompt_embeds must be null: embeddings are not hashed here");
     }
     VllmBlockHasher.Prompt prompt =
         new VllmBlockHasher.Prompt(
             Fields.tokenIds(line),
             adapter(Fields.optional(line, "lora")),
             Fields.optionalText(line, "cache_salt"),
-            List.of(),
+            media(Fields.optional(line, "mm")),
             null);
     VllmBlockHasher hasher = new VllmBlockHasher(algorithm, Layout.TAGGED);
     List<byte[]> digests =
@@ -101,5 +99,23 @@ final class HashCommand extends LineCommand implements Callable<Integer> {
         Fields.text(Fields.required(lora, "name"), "name"),
         Fields.integer(Fields.required(lora, "id"), "id", 0, Integer.MAX_VALUE),
         Fields.text(Fields.required(lora, "path"), "path"));
+  }
+
+  private static List<VllmBlockHasher.Media> media(@Nullable Json value) throws BadLine {
+    if (value == null) {
+      return List.of();
+    }
+    // Half the range: offset plus length must not overflow.
+    int max = Integer.MAX_VALUE / 2;
+    List<VllmBlockHasher.Media> media = new ArrayList<>();
+    for (Json item : Fields.list(value, "mm")) {
+      Json.Obj fields = Fields.object(item, "mm");
+      media.add(
+          new VllmBlockHasher.Media(
+              Fields.text(Fields.required(fields, "identifier"), "identifier"),
+              Fields.integer(Fields.required(fields, "offset"), "offset", 0, max),
+              Fields.integer(Fields.required(fields, "length"), "length", 1, max)));
+    }
+    return media;
   }
 }

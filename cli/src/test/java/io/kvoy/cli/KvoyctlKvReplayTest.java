@@ -86,11 +86,12 @@ class KvoyctlKvReplayTest {
         case "pub" -> steps.add(new Step(Vectors.compact(line), null, 0));
         case "request" -> {
           String id = Vectors.text(line, "id");
-          Json body = line.get("body");
-          Json ids = body instanceof Json.Obj fields ? ids(fields, idsOfChats.get(id)) : null;
           Long tokens = reported.get(id);
-          if (ids != null && tokens != null && !left.contains(id)) {
-            steps.add(new Step(query(ids, (Json.Obj) body), id, tokens));
+          if (tokens != null && !left.contains(id) && line.get("body") instanceof Json.Obj body) {
+            Json ids = ids(body, idsOfChats.get(id));
+            if (ids != null) {
+              steps.add(new Step(query(ids, body), id, tokens));
+            }
           }
         }
         default -> {}
