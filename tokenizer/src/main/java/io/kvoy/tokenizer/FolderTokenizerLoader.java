@@ -101,12 +101,13 @@ public final class FolderTokenizerLoader implements TokenizerLoader {
   }
 
   private Choice check(TokenizerFolder folder, BpeTextEncoder fast, DjlTextEncoder reference) {
+    long seed = System.nanoTime();
     var verdict =
         DifferentialCheck.run(
             fast,
             reference,
             folder.addedTokens().stream().map(AddedToken::content).toList(),
-            System.nanoTime(),
+            seed,
             settings.checkBudget,
             System::nanoTime);
     return switch (verdict) {
@@ -115,7 +116,7 @@ public final class FolderTokenizerLoader implements TokenizerLoader {
         yield new Choice(fast, "bpe (equal to djl on " + texts + " texts, " + tokens + " tokens)");
       }
       case DifferentialCheck.Verdict.Different(String stage) ->
-          new Choice(reference, "djl (bpe differs: " + stage + ")");
+          new Choice(reference, "djl (bpe differs: " + stage + ", seed " + seed + ")");
     };
   }
 
