@@ -73,7 +73,7 @@ def kind(error):
         return "overflow_error"
     if isinstance(error, LookupError):
         return "lookup_error"
-    if isinstance(error, TypeError):
+    if isinstance(error, (TypeError, AttributeError)):
         return "type_error"
     if isinstance(error, (ValueError, AssertionError)):
         return "value_error"

@@ -155,7 +155,9 @@ final class Filters {
       throw TemplateError.runtime();
     }
     if (!Numbers.isNumber(value)) {
-      throw TemplateError.type();
+      throw value instanceof Undefined undefined && !method.equals("common")
+          ? undefined.error()
+          : TemplateError.type();
     }
     if (method.equals("common")) {
       return value instanceof Double real
@@ -435,7 +437,6 @@ final class Filters {
 
   private static Object truncate(Render render, Object value, Args args) {
     @Nullable Object[] bound = args.bind(0, "length", "killwords", "end", "leeway");
-    String text = StrMethods.text(value);
     int length = number(bound[0], 255);
     String end = bound[2] == null ? "..." : StrMethods.text(bound[2]);
     int leeway = bound[3] == null || bound[3] == None.NONE ? 5 : Numbers.index(bound[3]);
@@ -443,9 +444,10 @@ final class Filters {
     if (length < endLength || leeway < 0) {
       throw TemplateError.value();
     }
-    if (Unicode.length(text) <= length + leeway) {
-      return text;
+    if (Values.length(value) <= (long) length + leeway) {
+      return value;
     }
+    String text = StrMethods.text(value);
     String cut = text.substring(0, Unicode.offset(text, length - endLength));
     if (!flag(bound[1])) {
       int space = cut.lastIndexOf(' ');

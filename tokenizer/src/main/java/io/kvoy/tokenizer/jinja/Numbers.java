@@ -133,6 +133,9 @@ final class Numbers {
       if (dividend.bitLength() <= 53 && divisor.bitLength() <= 53) {
         return dividend.doubleValue() / divisor.doubleValue();
       }
+      if (dividend.signum() == 0) {
+        return divisor.signum() < 0 ? -0.0 : 0.0;
+      }
       // Python rounds the exact quotient once; 700 digits are exact enough to round right.
       double quotient =
           new BigDecimal(dividend)
@@ -159,8 +162,15 @@ final class Numbers {
     }
     double x = real(a);
     double y = real(b);
-    double remainder = floatModulo(x, y);
+    if (y == 0) {
+      throw TemplateError.zeroDivision();
+    }
+    // Step by step what CPython's float_floor_div does, roundings included.
+    double remainder = x % y;
     double quotient = (x - remainder) / y;
+    if (remainder != 0 && (y < 0) != (remainder < 0)) {
+      quotient -= 1;
+    }
     if (quotient == 0) {
       return Math.copySign(0.0, x / y);
     }

@@ -222,7 +222,9 @@ final class PercentFormat {
     if (floatsToo && value instanceof Double real) {
       return Numbers.big(Numbers.truncate(real));
     }
-    throw value instanceof Undefined undefined ? undefined.error() : TemplateError.type();
+    throw floatsToo && value instanceof Undefined undefined
+        ? undefined.error()
+        : TemplateError.type();
   }
 
   private static double realArgument(Object value) {

@@ -99,6 +99,7 @@ final class PyDict {
         yield new TupleKey(items);
       }
       case PyList _, PyDict _ -> throw TemplateError.type();
+      case PyView view when view.kind() != PyView.Kind.VALUES -> throw TemplateError.type();
       default -> key;
     };
   }

@@ -18,6 +18,11 @@ abstract class Stmt {
 
   abstract End run(Frame frame, StringBuilder out);
 
+  /** Writes what a filter or call block made; Jinja2 fails there when that is no text. */
+  private static void appendText(Frame frame, StringBuilder out, Object value) {
+    Expr.append(frame, out, StrMethods.text(value));
+  }
+
   /** Statements one after the other. */
   static final class Block extends Stmt {
     private final Stmt[] statements;
@@ -271,7 +276,7 @@ abstract class Stmt {
       }
       frame.slots[textSlot] = text.toString();
       if (target == null) {
-        result.write(frame, out);
+        appendText(frame, out, result.eval(frame));
       } else {
         target.assign(frame, result.eval(frame));
       }
@@ -488,7 +493,7 @@ abstract class Stmt {
       MacroValue body = new MacroValue(code, frame);
       Object result =
           call == null ? body.call(frame.render, Args.NONE) : call.evalWithCaller(frame, body);
-      Expr.append(frame, out, Repr.str(frame.render, result));
+      appendText(frame, out, result);
       return End.NEXT;
     }
   }

@@ -27,8 +27,7 @@ final class StrMethods {
   static {
     METHODS.put("upper", (r, s, a) -> plain(r, a, s.toUpperCase(Locale.ROOT)));
     METHODS.put("lower", (r, s, a) -> plain(r, a, s.toLowerCase(Locale.ROOT)));
-    METHODS.put(
-        "casefold", (r, s, a) -> plain(r, a, s.toUpperCase(Locale.ROOT).toLowerCase(Locale.ROOT)));
+    METHODS.put("casefold", (r, s, a) -> plain(r, a, caseFold(s)));
     METHODS.put("title", (r, s, a) -> plain(r, a, title(s)));
     METHODS.put("capitalize", (r, s, a) -> plain(r, a, capitalize(s)));
     METHODS.put("swapcase", (r, s, a) -> plain(r, a, swapCase(s)));
@@ -137,11 +136,6 @@ final class StrMethods {
     return text;
   }
 
-  static String textOr(Object value, String fallback) {
-    String text = Values.asText(value);
-    return text == null ? fallback : text;
-  }
-
   private static boolean isCased(int c) {
     return Character.isUpperCase(c) || Character.isLowerCase(c) || Character.isTitleCase(c);
   }
@@ -192,20 +186,36 @@ final class StrMethods {
     return out.append(word.toString().toLowerCase(Locale.ROOT)).toString();
   }
 
-  private static String swapCase(String text) {
+  /** Letter by letter: unlike lower case, folding knows no final sigma. */
+  private static String caseFold(String text) {
     StringBuilder out = new StringBuilder(text.length());
     text.codePoints()
         .forEach(
-            c -> {
-              String one = Character.toString(c);
-              if (Character.isUpperCase(c)) {
-                out.append(one.toLowerCase(Locale.ROOT));
-              } else if (Character.isLowerCase(c)) {
-                out.append(one.toUpperCase(Locale.ROOT));
-              } else {
-                out.append(one);
-              }
-            });
+            c ->
+                out.append(
+                    Character.toString(c).toUpperCase(Locale.ROOT).toLowerCase(Locale.ROOT)));
+    return out.toString();
+  }
+
+  private static String swapCase(String text) {
+    // Lower case looks at the neighbours of a sigma, so it is taken of the whole where places
+    // match.
+    String lower = text.toLowerCase(Locale.ROOT);
+    boolean aligned = lower.length() == text.length();
+    StringBuilder out = new StringBuilder(text.length());
+    for (int i = 0; i < text.length(); ) {
+      int c = text.codePointAt(i);
+      int end = i + Character.charCount(c);
+      if (Character.isUpperCase(c)) {
+        out.append(
+            aligned ? lower.substring(i, end) : Character.toString(c).toLowerCase(Locale.ROOT));
+      } else if (Character.isLowerCase(c)) {
+        out.append(Character.toString(c).toUpperCase(Locale.ROOT));
+      } else {
+        out.appendCodePoint(c);
+      }
+      i = end;
+    }
     return out.toString();
   }
 
@@ -380,7 +390,7 @@ final class StrMethods {
         return;
       }
       if (parts.size() == limit) {
-        parts.add(Unicode.stripEnd(text.substring(i)));
+        parts.add(text.substring(i));
         return;
       }
       int from = i;
@@ -401,7 +411,7 @@ final class StrMethods {
         return;
       }
       if (parts.size() == limit) {
-        parts.addFirst(Unicode.stripStart(text.substring(0, i)));
+        parts.addFirst(text.substring(0, i));
         return;
       }
       int to = i;

@@ -41,8 +41,8 @@ final class Tests {
     simple("sequence", Tests::isSequence);
     simple("callable", v -> v instanceof Callable || v instanceof Undefined);
     simple("escaped", v -> v instanceof Markup);
-    simple("filter", v -> Filters.exists(StrMethods.textOr(v, "")));
-    simple("test", v -> TESTS.containsKey(StrMethods.textOr(v, "")));
+    simple("filter", v -> PyDict.hashKey(v) instanceof String name && Filters.exists(name));
+    simple("test", v -> PyDict.hashKey(v) instanceof String name && TESTS.containsKey(name));
     TESTS.put("lower", (r, v, a) -> StrMethods.isLower(plain(r, v, a)));
     TESTS.put("upper", (r, v, a) -> StrMethods.isUpper(plain(r, v, a)));
     TESTS.put("odd", (r, v, a) -> remainder(r, v, a, 1));

@@ -479,7 +479,10 @@ final class Values {
       case PyList list -> found = itemAt(list.items(), key);
       case PyTuple tuple -> found = itemAt(tuple.items(), key);
       case String text -> found = characterAt(text, key);
-      case Markup(String text) -> found = characterAt(text, key);
+      case Markup(String text) -> {
+        String character = characterAt(text, key);
+        found = character == null ? null : new Markup(character);
+      }
       case PyRange range -> {
         if (Numbers.isInt(key)) {
           int index = Numbers.index(key);
@@ -502,6 +505,7 @@ final class Values {
   private static boolean isHashable(Object key) {
     return switch (key) {
       case PyList _, PyDict _ -> false;
+      case PyView view -> view.kind() == PyView.Kind.VALUES;
       case PyTuple(var items, _) -> items.stream().allMatch(Values::isHashable);
       default -> true;
     };
@@ -516,7 +520,7 @@ final class Values {
     return position >= 0 && position < items.size() ? items.get(position) : null;
   }
 
-  private static @Nullable Object characterAt(String text, Object key) {
+  private static @Nullable String characterAt(String text, Object key) {
     if (!Numbers.isInt(key)) {
       return null;
     }
