@@ -81,9 +81,10 @@ docs: tools ## Regenerate the checked-in generated files; git diff shows what ch
 	  -Dtest='*GoldenTest,*PageTest' -Dsurefire.failIfNoSpecifiedTests=false
 
 .PHONY: tools
-tools: ## Fetch what tests and demo need: Envoy, tokenizers
+tools: ## Fetch what tests and demo need: Envoy, tokenizers, chat templates
 	@tools/fetch-envoy.sh
 	@tools/fetch-tokenizers.sh
+	@python3 tools/chat-templates/fetch.py $(KVOY_LOCAL)/chat-templates
 
 .PHONY: tools-vllm
 tools-vllm: tools ## Fetch vLLM for CPUs too, and make the tiny model

