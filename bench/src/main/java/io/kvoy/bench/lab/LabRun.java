@@ -128,7 +128,9 @@ final class LabRun implements SimRequest.Listener {
     }
     int chosen = candidates.isEmpty() ? RoutingPolicy.REFUSE : policy.choose(request, candidates);
     if (chosen == RoutingPolicy.REFUSE) {
-      refused++;
+      if (time.nowMillis() >= scenario.warmUpMillis()) {
+        refused++;
+      }
       return false;
     }
     all.add(request);

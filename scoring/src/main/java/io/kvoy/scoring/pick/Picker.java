@@ -8,6 +8,7 @@ import io.kvoy.scoring.fleet.WorkerHealth;
 import io.kvoy.scoring.latency.Coefficients;
 import io.kvoy.scoring.latency.Features;
 import io.kvoy.scoring.latency.Prediction;
+import io.kvoy.scoring.latency.Prediction.Source;
 import io.kvoy.scoring.latency.TtftPredictor;
 import io.kvoy.scoring.load.InFlightLedger;
 import io.kvoy.scoring.load.LoadBook;
@@ -383,8 +384,12 @@ public final class Picker {
     return best;
   }
 
-  private static boolean isTooLate(Sheet sheet, PickRequest request) {
-    return request.limitMillis() > 0 && soonestMillis(sheet) > request.limitMillis();
+  /** Whether nobody can be in time; a guess that nothing has been learned for refuses nobody. */
+  private boolean isTooLate(Sheet sheet, PickRequest request) {
+    return request.limitMillis() > 0
+        && soonestMillis(sheet) > request.limitMillis()
+        && predictor.poolCoefficients(request.candidates().getFirst().pool()).source()
+            != Source.PRIOR;
   }
 
   private static double soonestMillis(Sheet sheet) {
