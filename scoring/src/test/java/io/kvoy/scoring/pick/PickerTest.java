@@ -496,7 +496,6 @@ class PickerTest {
     for (int i = 0; i < 20; i++) {
       fleet.pick(5000);
     }
-    int before = fleet.ledger.live();
     PickRequest plain = PickRequest.of(fleet.workers(), 5000, CachedTokens.NONE);
     var limited =
         new PickRequest(
@@ -511,7 +510,16 @@ class PickerTest {
             3000,
             null,
             0);
+    Pick guessed = fleet.picker.pick(limited, fleet.registry.fleet());
+    assertThat(guessed).as("nothing learned yet").isInstanceOf(Pick.Picked.class);
+    for (int i = 0; i < 20; i++) {
+      double tokens = 1000 + 100.0 * i;
+      fleet.predictor.learn(
+          new Lesson(
+              fleet.worker(i % 2), new Features(tokens, 0, 0, 0, 0), 1, 15 + 0.1 * tokens, false));
+    }
 
+    int before = fleet.ledger.live();
     Pick pick = fleet.picker.pick(limited, fleet.registry.fleet());
 
     assertThat(pick)
