@@ -28,9 +28,33 @@ import org.jspecify.annotations.Nullable;
 final class ChatNormalizer {
   private static final String BILLING_HEADER = "x-anthropic-billing-header";
 
-  /** Keys of content parts that vLLM knows; it passes others on in {@link ContentFormat#OPENAI}. */
   private static final Set<String> TEXT_PARTS =
       Set.of("text", "input_text", "output_text", "refusal", "thinking");
+
+  /**
+   * Keys of content parts that vLLM knows; any others reach the template in {@link
+   * ContentFormat#OPENAI}.
+   */
+  private static final Set<String> PART_KEYS =
+      Set.of(
+          "audio_embeds",
+          "audio_url",
+          "closed",
+          "data",
+          "file",
+          "image_embeds",
+          "image_pil",
+          "image_url",
+          "input_audio",
+          "name",
+          "prompt_cache_breakpoint",
+          "refusal",
+          "text",
+          "thinking",
+          "type",
+          "uuid",
+          "video_embeds",
+          "video_url");
 
   /** What the worker answers 400 for, or what is beyond this class. */
   static final class Stop extends Exception {
@@ -100,10 +124,38 @@ final class ChatNormalizer {
       }
     }
     if (role.equals("developer")) {
-      Json tools = message.get("tools");
-      result.put("tools", tools == null ? Json.Null.NULL : tools);
+      result.put("tools", developerTools(message.get("tools")));
     }
     return new Json.Obj(result);
+  }
+
+  /** Only their keys are put in order. */
+  private static Json developerTools(@Nullable Json tools) {
+    if (!(tools instanceof Json.Arr(var items))) {
+      return Json.Null.NULL;
+    }
+    List<Json> result = new ArrayList<>(items.size());
+    for (Json item : items) {
+      if (item instanceof Json.Obj tool && tool.get("function") instanceof Json.Obj function) {
+        Json ordered = ordered(function, List.of("name", "description", "parameters", "strict"));
+        result.add(ordered(with(tool, "function", ordered), List.of("function", "type")));
+      } else {
+        result.add(item);
+      }
+    }
+    return new Json.Arr(result);
+  }
+
+  private static Json.Obj ordered(Json.Obj object, List<String> first) {
+    SequencedMap<String, Json> fields = new LinkedHashMap<>();
+    for (String key : first) {
+      Json value = object.get(key);
+      if (value != null) {
+        fields.put(key, value);
+      }
+    }
+    object.fields().forEach(fields::putIfAbsent);
+    return new Json.Obj(fields);
   }
 
   private static List<Json> parts(@Nullable Json content) throws Stop {
@@ -181,10 +233,14 @@ final class ChatNormalizer {
             throw Stop.unsupported("content_part");
           }
           String key = type.equals("refusal") || type.equals("thinking") ? type : "text";
-          if (!(object.get(key) instanceof Json.Str(String text))) {
+          Json value = object.get(key);
+          if (value == Json.Null.NULL && (type.equals("text") || type.equals("refusal"))) {
+            continue;
+          }
+          if (!(value instanceof Json.Str(String text))) {
             throw Stop.unsupported("content_shape");
           }
-          wrapped.add(textPart(text, Map.of()));
+          wrapped.add(textPart(text, others(object, PART_KEYS)));
           texts.add(text);
         }
         case Json.Null _, Json.Bool _, Json.Int _, Json.BigInt _, Json.Real _, Json.Arr _ ->
@@ -206,6 +262,17 @@ final class ChatNormalizer {
       throw Stop.unsupported("content_part");
     }
     return type;
+  }
+
+  /** Fields with other keys than these, in their order. */
+  private static Map<String, Json> others(Json.Obj object, Set<String> known) {
+    Map<String, Json> others = new LinkedHashMap<>();
+    for (Map.Entry<String, Json> field : object.fields().entrySet()) {
+      if (!known.contains(field.getKey())) {
+        others.put(field.getKey(), field.getValue());
+      }
+    }
+    return others;
   }
 
   private static Json textPart(String text, Map<String, Json> extra) {
@@ -275,6 +342,7 @@ final class ChatNormalizer {
       inner.put("arguments", arguments);
       inner.put("name", name);
     }
+    inner.putAll(others(function, Set.of("arguments", "name")));
     SequencedMap<String, Json> result = new LinkedHashMap<>();
     Json id = call.get("id");
     if (id != null) {
@@ -282,6 +350,7 @@ final class ChatNormalizer {
     }
     result.put("function", new Json.Obj(inner));
     result.put("type", new Json.Str("function"));
+    result.putAll(others(call, Set.of("id", "function", "type")));
     return new Json.Obj(result);
   }
 

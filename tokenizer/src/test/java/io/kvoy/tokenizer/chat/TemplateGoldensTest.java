@@ -8,9 +8,6 @@ import io.kvoy.tokenizer.jinja.RenderLimits;
 import io.kvoy.tokenizer.jinja.RenderResult;
 import io.kvoy.tokenizer.jinja.Template;
 import io.kvoy.tokenizer.jinja.TemplateParse;
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Clock;
 import java.time.Instant;
 import java.time.ZoneOffset;
@@ -56,7 +53,7 @@ class TemplateGoldensTest {
 
   @ParameterizedTest(name = "{0}")
   @MethodSource("templates")
-  void rendersAsPythonDoes(String name) throws IOException {
+  void rendersAsPythonDoes(String name) {
     Template template = template(name);
     StringBuilder expected = new StringBuilder();
     StringBuilder actual = new StringBuilder();
@@ -71,12 +68,8 @@ class TemplateGoldensTest {
     assertThat(actual.toString()).isEqualTo(expected.toString());
   }
 
-  private static Template template(String name) throws IOException {
-    Path file = TestData.local().resolve("chat-templates").resolve(name + ".jinja");
-    if (!Files.exists(file)) {
-      throw new AssertionError(file + " is missing: run 'make tools' to download the templates");
-    }
-    TemplateParse parse = Template.parse(Files.readString(file));
+  private static Template template(String name) {
+    TemplateParse parse = Template.parse(TestData.publishedTemplate(name));
     assertThat(parse).isInstanceOf(TemplateParse.Parsed.class);
     return ((TemplateParse.Parsed) parse).template();
   }

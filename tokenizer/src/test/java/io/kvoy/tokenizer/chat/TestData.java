@@ -86,6 +86,22 @@ final class TestData {
     }
   }
 
+  /**
+   * One of the templates that {@code tools/chat-templates/fetch.py} downloads, such as {@code
+   * trl/qwen3}.
+   */
+  static String publishedTemplate(String name) {
+    Path file = local().resolve("chat-templates").resolve(name + ".jinja");
+    if (!Files.exists(file)) {
+      throw new AssertionError(file + " is missing: run 'make tools' to download the templates");
+    }
+    try {
+      return Files.readString(file);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
   static String string(Json.Obj object, String key) {
     return ((Json.Str) field(object, key)).value();
   }
