@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.tokenizer;
 
+import io.kvoy.inference.ApiKind;
+import io.kvoy.inference.ChatOptions;
 import io.kvoy.inference.Json;
 import io.kvoy.inference.Prompt;
 import io.kvoy.tokenizer.encode.TextEncoder;
@@ -47,11 +49,21 @@ public final class FolderPromptTokenizer implements PromptTokenizer {
   private Tokenization tokenizeChat(Prompt.Chat chat) {
     return switch (render(chat)) {
       case ChatText.Rendering.Rendered(String text) ->
-          encode(List.of(text), Boolean.TRUE.equals(chat.options().addSpecialTokens()));
+          encode(List.of(text), addSpecialTokens(chat.options()));
       case ChatText.Rendering.Refused _ -> estimated(charsOf(chat), "template_refused");
       case ChatText.Rendering.Unsupported _ -> estimated(charsOf(chat), "template_feature");
       case ChatText.Rendering.Failed _ -> estimated(charsOf(chat), "template_failed");
     };
+  }
+
+  /**
+   * False unless the request says so; true for the responses API, which has no such field (vLLM
+   * 0.32 {@code openai/responses/protocol.py} build_tok_params). A Llama prompt of that API has two
+   * BOS.
+   */
+  private static boolean addSpecialTokens(ChatOptions options) {
+    Boolean asked = options.addSpecialTokens();
+    return asked == null ? options.source() == ApiKind.RESPONSES : asked;
   }
 
   private ChatText.Rendering render(Prompt.Chat chat) {

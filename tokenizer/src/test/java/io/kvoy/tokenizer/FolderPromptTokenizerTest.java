@@ -3,6 +3,7 @@ package io.kvoy.tokenizer;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.ChatOptions;
 import io.kvoy.inference.Json;
 import io.kvoy.inference.Prompt;
@@ -11,7 +12,6 @@ import io.kvoy.tokenizer.encode.TextEncoder;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -45,23 +45,22 @@ class FolderPromptTokenizerTest {
   @MethodSource("renderedByTemplate")
   void idsOfARenderedConversationEqualThoseOfVllm(ChatVector vector) {
     ChatText rendered = _ -> new ChatText.Rendering.Rendered(String.valueOf(vector.text()));
-    var options =
-        new ChatOptions(null, null, addSpecialTokens(vector), null, null, null, null, null);
     var tokenizer = new FolderPromptTokenizer(LocalTokenizers.djl(vector.family()), rendered);
 
-    Tokenization result = tokenizer.tokenize(new Prompt.Chat(List.of(), List.of(), options));
+    Tokenization result =
+        tokenizer.tokenize(new Prompt.Chat(List.of(), List.of(), options(vector)));
 
     assertExact(result, vector.prompts());
   }
 
-  /** vLLM 0.32 openai/responses/protocol.py leaves TokenizeParams.add_special_tokens at true. */
-  static @Nullable Boolean addSpecialTokens(ChatVector vector) {
-    if (vector.endpoint().equals("/v1/responses")) {
-      return true;
-    }
-    return vector.request().get("add_special_tokens") instanceof Json.Bool(boolean special)
-        ? special
-        : null;
+  static ChatOptions options(ChatVector vector) {
+    Boolean addSpecialTokens =
+        vector.request().get("add_special_tokens") instanceof Json.Bool(boolean special)
+            ? special
+            : null;
+    ApiKind api =
+        vector.endpoint().equals("/v1/responses") ? ApiKind.RESPONSES : ApiKind.CHAT_COMPLETIONS;
+    return new ChatOptions(null, null, addSpecialTokens, null, null, null, null, null, api);
   }
 
   static List<ChatVector> completionsWithTexts() {

@@ -4,7 +4,6 @@ package io.kvoy.tokenizer;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.fail;
 
-import io.kvoy.inference.ChatOptions;
 import io.kvoy.inference.Json;
 import io.kvoy.inference.Prompt;
 import io.kvoy.tokenizer.files.FolderProblem;
@@ -70,15 +69,7 @@ class FolderTokenizerLoaderTest {
     return new Prompt.Chat(
         List.of(Json.Obj.of(Map.of("content", new Json.Str(String.valueOf(vector.text()))))),
         List.of(),
-        new ChatOptions(
-            null,
-            null,
-            FolderPromptTokenizerTest.addSpecialTokens(vector),
-            null,
-            null,
-            null,
-            null,
-            null));
+        FolderPromptTokenizerTest.options(vector));
   }
 
   @Test
