@@ -10,8 +10,7 @@ import java.nio.file.Path;
 
 /**
  * A page of {@code docs/} that is written from code. Run the test with {@code
- * -Dkvoy.regenerate=true} to write the page; without it the test fails when page and code
- * differ.
+ * -Dkvoy.regenerate=true} to write the page; without it the test fails when page and code differ.
  */
 public final class GeneratedPage {
   private GeneratedPage() {}

@@ -73,6 +73,7 @@ public final class Picker {
   private final InFlightLedger ledger;
   private final TtftPredictor predictor;
   private final PickSettings settings;
+
   /** Bounds of what a prediction's noise is taken for when a prefix is to be left. */
   private static final double MIN_NOISE_SHARE = 0.1;
 

@@ -448,8 +448,7 @@ class PickerTest {
     }
     for (int i = 0; i < 20; i++) {
       Pick.Picked picked =
-          fleet.pick(
-              PickRequest.of(fleet.workers(), 100, worker -> worker.slot() == 0 ? 64 : 0));
+          fleet.pick(PickRequest.of(fleet.workers(), 100, worker -> worker.slot() == 0 ? 64 : 0));
       assertThat(picked.worker().slot()).isZero();
       picked.flight().ended(Outcome.SUCCESS);
     }
