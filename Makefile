@@ -62,12 +62,12 @@ fuzz: ## Fuzz every parser that reads strangers' bytes; each target for the time
 ##@ Measure
 
 .PHONY: lab
-lab: ## Compare routing policies on one simulated fleet
-	$(NOT_THERE)
+lab: build ## Compare routing policies on a simulated fleet in virtual time (ARGS="--seeds 5 burst")
+	tools/launch.sh bench io.kvoy.bench.lab.Lab "" $(ARGS)
 
 .PHONY: bench
-bench: ## Microbenchmarks and overhead
-	$(NOT_THERE)
+bench: build ## Microbenchmarks (JMH; ARGS="PickBenchmark -f 1" chooses)
+	tools/launch.sh bench org.openjdk.jmh.Main "" $(ARGS)
 
 ##@ Work on it
 
