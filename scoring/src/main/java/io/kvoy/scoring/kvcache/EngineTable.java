@@ -10,10 +10,10 @@ import java.util.Map;
  * physical copies.
  *
  * <p>Sorted open addressing as in {@link KeyTable}, but keyed by a 32-bit tag of the engine hash:
- * twelve bytes a slot. Two hashes with one tag (expected once in a worker of 100,000 blocks) are
- * told apart by their keys when they come in; the second then goes to a map by its whole hash,
- * which is asked first. So every hash that was announced is found exactly; a hash that was never
- * announced is taken for another one with odds of blocks / 2^32.
+ * twelve bytes a slot, seven eighths of them in use. Two hashes with one tag (expected once in a
+ * worker of 100,000 blocks) are told apart by their keys when they come in; the second then goes to
+ * a map by its whole hash, which is asked first. So every hash that was announced is found exactly;
+ * a hash that was never announced is taken for another one with odds of blocks / 2^32.
  *
  * <p>Copies beyond the first are counted aside: few blocks have any.
  *
@@ -91,13 +91,13 @@ final class EngineTable {
       clashing.put(hash, key);
       return;
     }
-    if (inSlots >= homes * 5L / 6) {
-      resize(homes + (homes >>> 3) + 1);
+    if (inSlots >= homes * 7L / 8) {
+      resize(homes + (homes >>> 4) + 1);
     }
     int slot = ~find(tag);
     int end = runEnd(slot);
     while (end >= keys.length - 1) {
-      resize(homes + (homes >>> 3) + 1);
+      resize(homes + (homes >>> 4) + 1);
       slot = ~find(tag);
       end = runEnd(slot);
     }

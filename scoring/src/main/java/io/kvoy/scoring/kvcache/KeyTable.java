@@ -3,7 +3,8 @@ package io.kvoy.scoring.kvcache;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import java.util.Arrays;
+import java.nio.ByteOrder;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -12,16 +13,20 @@ import org.jspecify.annotations.Nullable;
  *
  * <h2>Layout</h2>
  *
- * 256 segments by the key's top byte, so that growing one moves a small part. In a segment,
- * parallel primitive arrays: keys, and per plane (tier or group) the id of a {@link WorkerSets}
- * set. Open addressing with linear probing in <em>key order</em>: a key's home is its place in
+ * 64 segments by the key's top bits, so that growing one moves a small part. A segment is one byte
+ * array of slots, each a key (8 bytes) and the id of the {@link WorkerSets} set that holds it on
+ * the GPU (4 bytes): a look-up touches one cache line per key. The ids of the other planes (tiers,
+ * groups of hybrid models) lie in arrays beside it, made when first used.
+ *
+ * <p>Open addressing with linear probing in <em>key order</em>: a key's home is its place in
  * proportion to its value, so the whole array stays sorted. A search ends at the first greater key,
- * hit or miss, which allows five sixths of the slots to be full; growing copies from left to right
- * without hashing, so it can go in small steps.
+ * hit or miss. At most seven tenths of the slots are full, which keeps searches within two cache
+ * lines; growing copies from left to right without hashing, so it goes in small steps and at least
+ * two thirds stay full.
  *
  * <h2>Threads</h2>
  *
- * One writer. Readers take no lock: a segment's version is odd while entries are being moved, and a
+ * One writer. Readers take no lock: a segment's version is odd while slots are being moved, and a
  * reader that sees it odd or changed looks again. A reader that is unlucky {@link #PATIENCE} times
  * answers {@link #CONTENDED}, so no reader ever waits for a writer that was put to sleep in the
  * middle of a move.
@@ -35,35 +40,43 @@ final class KeyTable {
   static final int MAX_PLANES = 16;
 
   private static final int PATIENCE = 1000;
-  private static final int SEGMENTS = 256;
-  private static final int SEGMENT_SHIFT = 56;
+  private static final int SEGMENT_BITS = 6;
+  private static final int SEGMENTS = 1 << SEGMENT_BITS;
+  private static final int SLOT_BYTES = 12;
+  private static final int SET_AT = 8;
 
-  /**
-   * Free slots behind the last home; a run that would reach the end makes the segment grow instead.
-   */
+  /** Free slots behind the last home; a run that would reach the end makes the segment grow. */
   private static final int SLACK = 32;
 
   private static final int MIN_HOMES = 32;
-  private static final VarHandle VERSION;
 
-  static {
-    try {
-      VERSION = MethodHandles.lookup().findVarHandle(Segment.class, "version", int.class);
-    } catch (ReflectiveOperationException e) {
-      throw new ExceptionInInitializerError(e);
-    }
-  }
+  /** Distance of two versions in ints: a cache line each, so that writing one disturbs no other. */
+  private static final int VERSION_STEP = 16;
+
+  private static final VarHandle LONG =
+      MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.nativeOrder());
+  private static final VarHandle INT =
+      MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.nativeOrder());
+  private static final VarHandle VERSION = MethodHandles.arrayElementVarHandle(int[].class);
 
   private final WorkerSets sets;
-  private final Segment[] segments = new Segment[SEGMENTS];
+  private final int[] versions = new int[SEGMENTS * VERSION_STEP];
+  private final byte[][] segments = new byte[SEGMENTS][];
+
+  /** Set ids of the planes beside the GPU's, by plane and segment. */
+  private final int[][] @Nullable [] beside = new int[MAX_PLANES][SEGMENTS][];
+
+  /** Keys by segment; writer only, as everything below. */
+  private final int[] sizes = new int[SEGMENTS];
+
   private long keyCount;
   private long bytes;
 
   KeyTable(WorkerSets sets) {
     this.sets = sets;
     for (int i = 0; i < SEGMENTS; i++) {
-      segments[i] = new Segment(new Table(MIN_HOMES, new int[MAX_PLANES][]));
-      bytes += segments[i].table.bytes();
+      segments[i] = new byte[(MIN_HOMES + SLACK) * SLOT_BYTES];
+      bytes += segments[i].length;
     }
   }
 
@@ -79,19 +92,15 @@ final class KeyTable {
 
   /** Any thread: the id of the members that hold the block in the plane, or {@link #CONTENDED}. */
   int read(int plane, long key) {
-    Segment segment = segments[(int) (key >>> SEGMENT_SHIFT)];
+    int segment = segmentOf(key);
     for (int attempt = 0; attempt < PATIENCE; attempt++) {
-      int version = (int) VERSION.getAcquire(segment);
+      int version = (int) VERSION.getAcquire(versions, segment * VERSION_STEP);
       if ((version & 1) == 0) {
-        Table table = segment.table;
-        int[] ids = table.planes[plane];
-        int id = WorkerSets.EMPTY;
-        if (ids != null) {
-          int slot = table.find(key);
-          id = slot < 0 ? WorkerSets.EMPTY : ids[slot];
-        }
+        byte[] slots = segments[segment];
+        int slot = find(slots, key);
+        int id = slot < 0 ? WorkerSets.EMPTY : setAt(plane, segment, slots, slot);
         VarHandle.acquireFence();
-        if ((int) VERSION.getOpaque(segment) == version) {
+        if ((int) VERSION.getOpaque(versions, segment * VERSION_STEP) == version) {
           return id;
         }
       }
@@ -101,41 +110,33 @@ final class KeyTable {
   }
 
   /**
-   * Any thread: loads the cache lines in which the keys {@code [from, to)} are expected, all at
-   * once instead of one after the other. Returns a value that depends on them, so that the loads
-   * are not dropped.
+   * Any thread: loads the cache lines in which every {@code step}-th of the keys {@code [from, to)}
+   * is expected, all at once instead of one after the other. Returns a value that depends on them,
+   * so that the loads are not dropped.
    */
-  int touch(int plane, long[] keys, int from, int to) {
-    long seen = 0;
-    for (int i = from; i < to; i++) {
-      long key = keys[i];
-      Table table = segments[(int) (key >>> SEGMENT_SHIFT)].table;
-      int home = table.home(key);
-      int[] ids = table.planes[plane];
-      seen ^= table.keys[home] ^ (ids == null ? 0 : ids[home]);
+  int touch(long[] keys, int from, int to, int step) {
+    int seen = 0;
+    for (int i = from; i < to; i += step) {
+      byte[] slots = segments[segmentOf(keys[i])];
+      int at = home(keys[i], homes(slots)) * SLOT_BYTES;
+      // A search goes two slots far on average: one in two ends in the next line.
+      seen += slots[at] + slots[at + 3 * SLOT_BYTES];
     }
-    return (int) seen;
+    return seen;
   }
 
   /** Adds the member; false when it was there already. */
   boolean add(int plane, long key, int member) {
-    Segment segment = segments[(int) (key >>> SEGMENT_SHIFT)];
-    int slot = segment.table.find(key);
+    int segment = segmentOf(key);
+    int slot = find(segments[segment], key);
     if (slot < 0) {
-      slot = insert(segment, key);
+      slot = insert(segment, key, ~slot);
     }
-    int[] ids = segment.table.planes[plane];
-    if (ids == null) {
-      ids = addPlane(segment, plane);
-    }
-    int old = ids[slot];
+    int old = setAt(plane, segment, segments[segment], slot);
     if (old != WorkerSets.EMPTY && sets.contains(old, member)) {
       return false;
     }
-    int id = sets.toggled(old, member);
-    // Release: whoever sees the id sees the words behind it.
-    VarHandle.releaseFence();
-    ids[slot] = id;
+    set(plane, segment, slot, sets.toggled(old, member));
     if (old != WorkerSets.EMPTY) {
       sets.release(old);
     }
@@ -144,224 +145,223 @@ final class KeyTable {
 
   /** Removes the member; false when it was not there. */
   boolean remove(int plane, long key, int member) {
-    Segment segment = segments[(int) (key >>> SEGMENT_SHIFT)];
-    Table table = segment.table;
-    int[] ids = table.planes[plane];
-    int slot = ids == null ? -1 : table.find(key);
-    if (ids == null || slot < 0 || !sets.contains(ids[slot], member)) {
+    int segment = segmentOf(key);
+    int slot = find(segments[segment], key);
+    if (slot < 0) {
       return false;
     }
-    int old = ids[slot];
+    int old = setAt(plane, segment, segments[segment], slot);
+    if (!sets.contains(old, member)) {
+      return false;
+    }
     int id = sets.toggled(old, member);
+    set(plane, segment, slot, id);
+    sets.release(old);
     if (id == WorkerSets.EMPTY) {
       sets.release(id);
-    }
-    VarHandle.releaseFence();
-    ids[slot] = id;
-    sets.release(old);
-    if (id == WorkerSets.EMPTY && table.isUnused(slot)) {
-      delete(segment, slot);
+      if (isUnused(segment, slot)) {
+        delete(segment, slot);
+      }
     }
     return true;
   }
 
-  private int insert(Segment segment, long key) {
-    if (segment.size >= segment.table.maxSize) {
-      resize(segment, segment.table.homes + (segment.table.homes >>> 3) + 1);
+  private static int segmentOf(long key) {
+    return (int) (key >>> (64 - SEGMENT_BITS));
+  }
+
+  private static int homes(byte[] slots) {
+    return slots.length / SLOT_BYTES - SLACK;
+  }
+
+  private static int home(long key, int homes) {
+    return (int) Math.unsignedMultiplyHigh(key << SEGMENT_BITS, homes);
+  }
+
+  private static long keyAt(byte[] slots, int slot) {
+    return (long) LONG.get(slots, slot * SLOT_BYTES);
+  }
+
+  /** The key's slot, or the complement of the slot where it would go. The last slot is free. */
+  private static int find(byte[] slots, long key) {
+    int slot = home(key, homes(slots));
+    long seen = keyAt(slots, slot);
+    while (seen != 0 && seen + Long.MIN_VALUE < key + Long.MIN_VALUE) {
+      seen = keyAt(slots, ++slot);
     }
-    int slot = ~segment.table.find(key);
-    int end = segment.table.runEnd(slot);
-    while (end >= segment.table.keys.length - 1) {
-      resize(segment, segment.table.homes + (segment.table.homes >>> 3) + 1);
-      slot = ~segment.table.find(key);
-      end = segment.table.runEnd(slot);
+    return seen == key ? slot : ~slot;
+  }
+
+  private int setAt(int plane, int segment, byte[] slots, int slot) {
+    if (plane == 0) {
+      return (int) INT.get(slots, slot * SLOT_BYTES + SET_AT);
     }
-    int version = segment.version;
-    VERSION.setOpaque(segment, version + 1);
-    VarHandle.storeStoreFence();
-    segment.table.shiftRight(slot, end);
-    segment.table.keys[slot] = key;
-    VERSION.setRelease(segment, version + 2);
-    segment.size++;
+    int[] ids = beside[plane][segment];
+    // Shorter than the segment only for a reader between two steps of a resize, who will look
+    // again.
+    return ids == null || slot >= ids.length ? WorkerSets.EMPTY : ids[slot];
+  }
+
+  /** In place and in one piece; whoever sees the id sees the words behind it. */
+  private void set(int plane, int segment, int slot, int id) {
+    VarHandle.releaseFence();
+    if (plane == 0) {
+      INT.set(segments[segment], slot * SLOT_BYTES + SET_AT, id);
+    } else {
+      besideOf(plane, segment)[slot] = id;
+    }
+  }
+
+  private int[] besideOf(int plane, int segment) {
+    int[] ids = beside[plane][segment];
+    if (ids == null) {
+      ids = new int[segments[segment].length / SLOT_BYTES];
+      bytes += ids.length * 4L;
+      begin(segment);
+      beside[plane][segment] = ids;
+      end(segment);
+    }
+    return ids;
+  }
+
+  private boolean isUnused(int segment, int slot) {
+    for (int plane = 0; plane < MAX_PLANES; plane++) {
+      if (setAt(plane, segment, segments[segment], slot) != WorkerSets.EMPTY) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private int insert(int segment, long key, int wanted) {
+    int slot = wanted;
+    if (sizes[segment] >= homes(segments[segment]) * 7L / 10) {
+      resize(segment, larger(homes(segments[segment])));
+      slot = ~find(segments[segment], key);
+    }
+    int free = freeFrom(segments[segment], slot);
+    while (free >= segments[segment].length / SLOT_BYTES - 1) {
+      resize(segment, larger(homes(segments[segment])));
+      slot = ~find(segments[segment], key);
+      free = freeFrom(segments[segment], slot);
+    }
+    byte[] slots = segments[segment];
+    begin(segment);
+    move(slots, slot, slot + 1, free - slot);
+    LONG.set(slots, slot * SLOT_BYTES, key);
+    INT.set(slots, slot * SLOT_BYTES + SET_AT, WorkerSets.EMPTY);
+    for (int plane = 1; plane < MAX_PLANES; plane++) {
+      int[] ids = beside[plane][segment];
+      if (ids != null) {
+        System.arraycopy(ids, slot, ids, slot + 1, free - slot);
+        ids[slot] = WorkerSets.EMPTY;
+      }
+    }
+    end(segment);
+    sizes[segment]++;
     keyCount++;
     return slot;
   }
 
-  private void delete(Segment segment, int slot) {
-    Table table = segment.table;
+  private void delete(int segment, int slot) {
+    byte[] slots = segments[segment];
+    int homes = homes(slots);
     int end = slot + 1;
-    while (table.keys[end] != 0 && table.home(table.keys[end]) < end) {
+    for (long next = keyAt(slots, end);
+        next != 0 && home(next, homes) < end;
+        next = keyAt(slots, end)) {
       end++;
     }
-    int version = segment.version;
-    VERSION.setOpaque(segment, version + 1);
-    VarHandle.storeStoreFence();
-    table.shiftLeft(slot, end);
-    VERSION.setRelease(segment, version + 2);
-    segment.size--;
+    begin(segment);
+    move(slots, slot + 1, slot, end - slot - 1);
+    LONG.set(slots, (end - 1) * SLOT_BYTES, 0L);
+    for (int plane = 1; plane < MAX_PLANES; plane++) {
+      int[] ids = beside[plane][segment];
+      if (ids != null) {
+        System.arraycopy(ids, slot + 1, ids, slot, end - slot - 1);
+        ids[end - 1] = WorkerSets.EMPTY;
+      }
+    }
+    end(segment);
+    sizes[segment]--;
     keyCount--;
-    if (segment.size < table.maxSize / 3 && table.homes > MIN_HOMES) {
-      resize(segment, Math.max(MIN_HOMES, table.homes / 2));
+    if (sizes[segment] < homes / 4 && homes > MIN_HOMES) {
+      resize(segment, Math.max(MIN_HOMES, homes / 2));
     }
   }
 
-  /**
-   * Builds the new arrays beside the old ones; readers of the old ones find a changed version and
-   * look again.
-   */
-  private void resize(Segment segment, int homes) {
-    Table old = segment.table;
-    Table table = old.resized(homes);
-    while (table == null) {
-      homes += (homes >>> 3) + 1;
-      table = old.resized(homes);
+  private static void move(byte[] slots, int from, int to, int count) {
+    System.arraycopy(slots, from * SLOT_BYTES, slots, to * SLOT_BYTES, count * SLOT_BYTES);
+  }
+
+  private static int freeFrom(byte[] slots, int slot) {
+    int free = slot;
+    while (keyAt(slots, free) != 0) {
+      free++;
     }
-    publish(segment, table);
+    return free;
   }
 
-  private int[] addPlane(Segment segment, int plane) {
-    Table table = segment.table.withPlane(plane);
-    publish(segment, table);
-    return java.util.Objects.requireNonNull(table.planes[plane]);
+  private static int larger(int homes) {
+    return homes + (homes >>> 4) + 1;
   }
 
-  private void publish(Segment segment, Table table) {
-    bytes += table.bytes() - segment.table.bytes();
-    int version = segment.version;
-    VERSION.setOpaque(segment, version + 1);
+  /** Fills new arrays beside the old ones, then swaps them. */
+  private void resize(int segment, int wantedHomes) {
+    int homes = wantedHomes;
+    while (!refill(segment, homes)) {
+      homes = larger(homes);
+    }
+  }
+
+  /** False when the last run does not fit. */
+  private boolean refill(int segment, int homes) {
+    byte[] old = segments[segment];
+    byte[] slots = new byte[(homes + SLACK) * SLOT_BYTES];
+    int[] @Nullable [] ids = new int[MAX_PLANES][];
+    for (int plane = 1; plane < MAX_PLANES; plane++) {
+      ids[plane] = beside[plane][segment] == null ? null : new int[homes + SLACK];
+    }
+    int next = 0;
+    int count = old.length / SLOT_BYTES;
+    for (int slot = 0; slot < count; slot++) {
+      long key = keyAt(old, slot);
+      if (key == 0) {
+        continue;
+      }
+      int target = Math.max(next, home(key, homes));
+      if (target >= homes + SLACK - 1) {
+        return false;
+      }
+      System.arraycopy(old, slot * SLOT_BYTES, slots, target * SLOT_BYTES, SLOT_BYTES);
+      for (int plane = 1; plane < MAX_PLANES; plane++) {
+        int[] to = ids[plane];
+        if (to != null) {
+          to[target] = Objects.requireNonNull(beside[plane][segment])[slot];
+        }
+      }
+      next = target + 1;
+    }
+    begin(segment);
+    segments[segment] = slots;
+    bytes += slots.length - old.length;
+    for (int plane = 1; plane < MAX_PLANES; plane++) {
+      int[] to = ids[plane];
+      if (to != null) {
+        bytes += 4L * (to.length - count);
+        beside[plane][segment] = to;
+      }
+    }
+    end(segment);
+    return true;
+  }
+
+  private void begin(int segment) {
+    VERSION.setOpaque(versions, segment * VERSION_STEP, versions[segment * VERSION_STEP] + 1);
     VarHandle.storeStoreFence();
-    segment.table = table;
-    VERSION.setRelease(segment, version + 2);
   }
 
-  private static final class Segment {
-    int version;
-    Table table;
-    int size;
-
-    Segment(Table table) {
-      this.table = table;
-    }
-  }
-
-  /** The arrays of a segment; their contents change in place, their lengths do not. */
-  private static final class Table {
-    final int homes;
-    final int maxSize;
-    final long[] keys;
-    final int[] @Nullable [] planes;
-
-    Table(int homes, int[] @Nullable [] planes) {
-      this(homes, new long[homes + SLACK], planes);
-    }
-
-    private Table(int homes, long[] keys, int[] @Nullable [] planes) {
-      this.homes = homes;
-      this.maxSize = (int) (homes * 5L / 6);
-      this.keys = keys;
-      this.planes = planes;
-    }
-
-    int home(long key) {
-      return (int) Math.unsignedMultiplyHigh(key << (64 - SEGMENT_SHIFT), homes);
-    }
-
-    /**
-     * The key's slot, or the complement of the slot where it would go. The last slot is always
-     * free.
-     */
-    int find(long key) {
-      long[] sorted = keys;
-      int slot = home(key);
-      long seen = sorted[slot];
-      while (seen != 0 && seen + Long.MIN_VALUE < key + Long.MIN_VALUE) {
-        seen = sorted[++slot];
-      }
-      return seen == key ? slot : ~slot;
-    }
-
-    int runEnd(int slot) {
-      int end = slot;
-      while (keys[end] != 0) {
-        end++;
-      }
-      return end;
-    }
-
-    boolean isUnused(int slot) {
-      for (int[] ids : planes) {
-        if (ids != null && ids[slot] != WorkerSets.EMPTY) {
-          return false;
-        }
-      }
-      return true;
-    }
-
-    void shiftRight(int slot, int end) {
-      System.arraycopy(keys, slot, keys, slot + 1, end - slot);
-      for (int[] ids : planes) {
-        if (ids != null) {
-          System.arraycopy(ids, slot, ids, slot + 1, end - slot);
-          ids[slot] = WorkerSets.EMPTY;
-        }
-      }
-    }
-
-    void shiftLeft(int slot, int end) {
-      System.arraycopy(keys, slot + 1, keys, slot, end - slot - 1);
-      keys[end - 1] = 0;
-      for (int[] ids : planes) {
-        if (ids != null) {
-          System.arraycopy(ids, slot + 1, ids, slot, end - slot - 1);
-          ids[end - 1] = WorkerSets.EMPTY;
-        }
-      }
-    }
-
-    Table withPlane(int plane) {
-      int[] @Nullable [] more = Arrays.copyOf(planes, planes.length);
-      more[plane] = new int[keys.length];
-      return new Table(homes, keys, more);
-    }
-
-    /** A copy with another number of homes; null when the last run would not fit. */
-    @Nullable Table resized(int newHomes) {
-      int[] @Nullable [] newPlanes = new int[MAX_PLANES][];
-      for (int p = 0; p < MAX_PLANES; p++) {
-        if (planes[p] != null) {
-          newPlanes[p] = new int[newHomes + SLACK];
-        }
-      }
-      Table table = new Table(newHomes, newPlanes);
-      int next = 0;
-      for (int slot = 0; slot < keys.length; slot++) {
-        long key = keys[slot];
-        if (key == 0) {
-          continue;
-        }
-        int target = Math.max(next, table.home(key));
-        if (target >= table.keys.length - 1) {
-          return null;
-        }
-        table.keys[target] = key;
-        for (int p = 0; p < MAX_PLANES; p++) {
-          int[] ids = planes[p];
-          int[] newIds = newPlanes[p];
-          if (ids != null && newIds != null) {
-            newIds[target] = ids[slot];
-          }
-        }
-        next = target + 1;
-      }
-      return table;
-    }
-
-    long bytes() {
-      long total = 16 + keys.length * 8L;
-      for (int[] ids : planes) {
-        total += ids == null ? 0 : 16 + ids.length * 4L;
-      }
-      return total;
-    }
+  private void end(int segment) {
+    VERSION.setRelease(versions, segment * VERSION_STEP, versions[segment * VERSION_STEP] + 1);
   }
 }

@@ -33,6 +33,9 @@ final class Members {
   /** Distinct distances, in canonical blocks, between the blocks of a worker. */
   final int[] strides;
 
+  /** Greatest common divisor of the strides: nobody has blocks at other positions. */
+  final int step;
+
   /** Members by stride. */
   final long[][] byStride;
 
@@ -102,6 +105,11 @@ final class Members {
       set(masks.get(at), member.id());
     }
     strides = distances.stream().mapToInt(Integer::intValue).toArray();
+    int divisor = 0;
+    for (int stride : strides) {
+      divisor = gcd(stride, divisor);
+    }
+    step = Math.max(1, divisor);
     byStride = masks.toArray(long[][]::new);
   }
 
@@ -131,6 +139,10 @@ final class Members {
   @Nullable Member of(Worker worker) {
     Member member = atSlot(worker.slot());
     return member != null && member.worker().life() == worker.life() ? member : null;
+  }
+
+  private static int gcd(int a, int b) {
+    return b == 0 ? a : gcd(b, a % b);
   }
 
   private static void set(long[] mask, int id) {

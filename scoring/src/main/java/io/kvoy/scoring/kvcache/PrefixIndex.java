@@ -32,8 +32,10 @@ import org.jspecify.annotations.Nullable;
  *
  * <h2>Memory</h2>
  *
- * 12 bytes per (block, worker) in the worker's engine table and 12 bytes per distinct key, both at
- * 75-83 % filling, plus the distinct worker sets. Bounded by {@link PrefixIndexConfig#maxBlocks}.
+ * 12 bytes per (block, worker) in the worker's engine table, which is 82-87 % full, and 12 bytes
+ * per distinct key in the shared table, 66-70 % full, plus the distinct worker sets: 24 bytes per
+ * entry when half of the blocks are shared ({@code IndexBenchmark}). Bounded by {@link
+ * PrefixIndexConfig#maxBlocks}.
  */
 public final class PrefixIndex {
 
@@ -126,34 +128,38 @@ public final class PrefixIndex {
       aliveAny[w] = alive[w] & snapshot.offloading[w];
       hasOffload |= aliveAny[w] != 0;
     }
-    boolean isAlive = reusable > 0;
-    boolean isAnyAlive = isAlive && hasOffload;
+    boolean isAlive = true;
+    boolean isAnyAlive = hasOffload;
+    boolean isUniform = snapshot.strides.length == 1;
+    int step = snapshot.step;
+    int settled = 0;
+    int lastId = KeyTable.CONTENDED;
     int touchedTo = 0;
-    int depth = 0;
-    while (depth < reusable && (isAlive || isAnyAlive)) {
-      depth++;
-      if (!isDue(snapshot, depth)) {
-        continue;
-      }
+    for (int depth = step; depth <= reusable && (isAlive || isAnyAlive); depth += step) {
       if (depth > touchedTo) {
-        int to = Math.min(reusable, depth - 1 + TOUCH_AHEAD);
-        touched = table.touch(Tier.GPU.plane(), keys.raw(), depth - 1, to);
-        touchedTo = to;
+        touchedTo = Math.min(reusable, depth + TOUCH_AHEAD * step - step);
+        touched = table.touch(keys.raw(), depth - 1, touchedTo, step);
       }
       long key = keys.key(depth - 1);
-      long[] gpu = setOf(Tier.GPU.plane(), key, match);
-      if (isAlive) {
+      int id = table.read(Tier.GPU.plane(), key);
+      // The blocks of a chain are mostly held by the same workers: the same set again drops nobody.
+      boolean isNews = id != lastId || !isUniform || id == KeyTable.CONTENDED;
+      if (isAlive && isNews) {
+        long[] gpu = wordsOf(id, match);
         isAlive = keep(snapshot, alive, depth, match.gpuBlocks, gpu, NOBODY, NOBODY);
       }
       if (isAnyAlive) {
         long[] cpu = setOf(Tier.CPU.plane(), key, match);
         long[] storage = setOf(Tier.STORAGE.plane(), key, match);
-        isAnyAlive = keep(snapshot, aliveAny, depth, match.anyTierBlocks, gpu, cpu, storage);
+        isAnyAlive =
+            keep(snapshot, aliveAny, depth, match.anyTierBlocks, wordsOf(id, match), cpu, storage);
       }
+      lastId = id;
+      settled = depth;
     }
-    finish(snapshot, alive, depth, match.gpuBlocks);
+    finish(snapshot, alive, settled, match.gpuBlocks);
     if (hasOffload) {
-      finish(snapshot, aliveAny, depth, match.anyTierBlocks);
+      finish(snapshot, aliveAny, settled, match.anyTierBlocks);
     }
     applyVetoes(keys, snapshot, match);
     for (int id = 0; id < snapshot.size(); id++) {
@@ -165,21 +171,15 @@ public final class PrefixIndex {
   private static final long[] NOBODY = {};
 
   private long[] setOf(int plane, long key, PrefixMatch match) {
-    int id = table.read(plane, key);
+    return wordsOf(table.read(plane, key), match);
+  }
+
+  private long[] wordsOf(int id, PrefixMatch match) {
     if (id == KeyTable.CONTENDED) {
       match.setContended();
       return NOBODY;
     }
     return sets.words(id);
-  }
-
-  private static boolean isDue(Members snapshot, int depth) {
-    for (int stride : snapshot.strides) {
-      if (depth % stride == 0) {
-        return true;
-      }
-    }
-    return false;
   }
 
   /**
