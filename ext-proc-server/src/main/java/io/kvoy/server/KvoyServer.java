@@ -340,6 +340,7 @@ public final class KvoyServer implements AutoCloseable {
               List<String> waitingForRestart) -> {
         config = current;
         limits = limits(current.config());
+        ServerCommand.applyLogLevels(current.config());
         applyPools(current);
         metrics.server().configReload(ServerMeters.Reload.OK);
         LOG.info(
@@ -361,7 +362,12 @@ public final class KvoyServer implements AutoCloseable {
     Map<String, ModelPoolRuntime> before = new HashMap<>();
     pools.pools().forEach(pool -> before.put(pool.name(), pool));
     for (ModelPool pool : file.pools()) {
-      pool.tokenizer().ifPresent(folder -> folders.put(pool.name(), folder));
+      if (pool.chatTemplate().isPresent()) {
+        // Another template than the folder's is not rendered yet, and the folder's would be wrong.
+        LOG.warn("chat_template_not_supported pool={} effect=\"load alone\"", pool.name());
+      } else {
+        pool.tokenizer().ifPresent(folder -> folders.put(pool.name(), folder));
+      }
       ModelPoolRuntime old = before.remove(pool.name());
       runtimes.add(new ModelPoolRuntime(pool, tokenizers.forModel(pool.name()), meters(pool, old)));
     }

@@ -17,6 +17,7 @@ import io.kvoy.scoring.kvcache.KvViewState;
 import io.kvoy.scoring.kvcache.PrefixIndex;
 import io.kvoy.scoring.kvcache.PrefixMatch;
 import io.kvoy.scoring.kvcache.SpeculativePrefixes;
+import io.kvoy.scoring.pick.CachedTokens;
 import io.kvoy.scoring.pick.Pick;
 import io.kvoy.scoring.pick.PickRequest;
 import io.kvoy.scoring.pick.PickRequest.CacheKnowledge;
@@ -30,6 +31,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.Consumer;
 import java.util.function.IntSupplier;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
@@ -108,14 +110,20 @@ public final class RoutingPipeline {
 
   // ---- understand: bytes to block keys ----
 
-  /** Reads, renders and tokenizes a whole request body. Takes CPU time in proportion to it. */
-  public Understanding understand(RequestHead head, byte[] body) {
+  /**
+   * Reads, renders and tokenizes a whole request body. Takes CPU time in proportion to it.
+   *
+   * @param early told what is known before the tokens are, for a deadline that does not wait for
+   *     them
+   */
+  public Understanding understand(
+      RequestHead head, byte[] body, Consumer<? super Understanding> early) {
     long start = nanoClock.getAsLong();
     if (head.api() == ApiKind.OTHER) {
       return unread(head, "not_an_inference_path");
     }
     return switch (BodyDecoder.decode(body, head.contentEncoding(), maxDecodedBytes.getAsInt())) {
-      case BodyDecoder.Decoded.Plain plain -> parsed(head, plain.body(), start);
+      case BodyDecoder.Decoded.Plain plain -> parsed(head, plain.body(), early, start);
       // The worker may well know the encoding.
       case BodyDecoder.Decoded.Unsupported _ -> unread(head, "content_encoding");
       case BodyDecoder.Decoded.TooLarge _ ->
@@ -133,9 +141,10 @@ public final class RoutingPipeline {
     };
   }
 
-  private Understanding parsed(RequestHead head, byte[] body, long start) {
+  private Understanding parsed(
+      RequestHead head, byte[] body, Consumer<? super Understanding> early, long start) {
     return switch (Dialects.parse(head.api(), body)) {
-      case RequestParse.Parsed(InferenceRequest request) -> tokenized(head, request, start);
+      case RequestParse.Parsed(InferenceRequest request) -> tokenized(head, request, early, start);
       case RequestParse.PassThrough(ApiKind _, String reason) -> unread(head, reason);
       case RequestParse.Malformed(ApiKind _, String message, String _) ->
           refused(head, 400, message, RequestOutcome.BAD_REQUEST);
@@ -143,13 +152,29 @@ public final class RoutingPipeline {
   }
 
   /**
-   * For a request whose body is not there, not readable in time, or none of ours: by load alone.
+   * For a request whose body is not there, not readable in time, or none of ours: by load alone. With
+   * several pools nobody can say where such an inference request belongs, so it is asked to come
+   * again.
    */
   public Understanding unread(RequestHead head, String reason) {
-    return new Understanding.Routable(head, pools.get().first(), null, List.of(), 0, reason, 0);
+    PoolTable present = pools.get();
+    if (head.api() != ApiKind.OTHER && present.pools().size() > 1) {
+      return new Understanding.Refused(
+          head,
+          new RoutingDecision.Reject(
+              503,
+              ErrorBody.of(head.api(), 503, "The request could not be read in time. Try again."),
+              RequestOutcome.OVERLOADED,
+              RETRY_AFTER_SECONDS));
+    }
+    return new Understanding.Routable(head, present.first(), null, List.of(), 0, reason, 0);
   }
 
-  private Understanding tokenized(RequestHead head, InferenceRequest request, long start) {
+  private Understanding tokenized(
+      RequestHead head,
+      InferenceRequest request,
+      Consumer<? super Understanding> early,
+      long start) {
     ModelPoolRuntime pool = pools.get().serving(request.model());
     if (pool == null) {
       return refused(
@@ -158,6 +183,7 @@ public final class RoutingPipeline {
           "The model `" + request.model() + "` does not exist.",
           RequestOutcome.UNKNOWN_MODEL);
     }
+    early.accept(routable(head, pool, request, List.of(), 0, "deadline", start));
     return switch (pool.tokenizer().tokenize(request.prompt())) {
       case Tokenization.Exact exact -> exact(head, pool, request, exact.prompts(), start);
       case Tokenization.Estimated(int estimate, String reason) ->
@@ -302,14 +328,15 @@ public final class RoutingPipeline {
   private PickRequest pickRequest(
       Understanding.Routable request, List<Worker> candidates, List<PrefixMatch> matches) {
     Tokens known =
-        request.exact()
+        // What runs no prefill costs none; only a prompt that was not read counts as a typical one.
+        request.exact() || request.head().api() == ApiKind.OTHER
             ? Tokens.EXACT
             : request.promptTokens() > 0 ? Tokens.ESTIMATED : Tokens.UNKNOWN;
     return new PickRequest(
         candidates,
         request.promptTokens(),
         known,
-        worker -> cachedOn(worker, matches),
+        new Held(matches),
         cacheKnowledge(candidates, matches),
         expectedOutput(request.request()),
         Feedback.reportsFirstToken(request),
@@ -319,12 +346,25 @@ public final class RoutingPipeline {
         0);
   }
 
-  private static int cachedOn(Worker worker, List<PrefixMatch> matches) {
-    int cached = 0;
-    for (PrefixMatch match : matches) {
-      cached += match.expectedTokens(worker);
+  /** What workers hold, and will hold, of all prompts of a request together. */
+  private record Held(List<PrefixMatch> matches) implements CachedTokens {
+    @Override
+    public int on(Worker worker) {
+      int cached = 0;
+      for (PrefixMatch match : matches) {
+        cached += match.cachedTokens(worker);
+      }
+      return cached;
     }
-    return cached;
+
+    @Override
+    public int expectedOn(Worker worker) {
+      int expected = 0;
+      for (PrefixMatch match : matches) {
+        expected += match.expectedTokens(worker);
+      }
+      return expected;
+    }
   }
 
   private static CacheKnowledge cacheKnowledge(List<Worker> candidates, List<PrefixMatch> matches) {

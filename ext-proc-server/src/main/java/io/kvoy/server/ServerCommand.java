@@ -18,8 +18,8 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
 /**
- * The server's command line. Exit status: 0 after a stop signal, 1 when it cannot start, 2 on bad
- * usage.
+ * The server's command line. A stop signal drains and ends the process with the signal's status (143
+ * for SIGTERM); 1 when it cannot start, 2 on bad usage.
  */
 @Command(
     name = "kvoy-server",
@@ -94,7 +94,7 @@ final class ServerCommand implements Callable<Integer> {
     return 0;
   }
 
-  private static void applyLogLevels(KvoyConfig config) {
+  static void applyLogLevels(KvoyConfig config) {
     if (LoggerFactory.getILoggerFactory() instanceof ch.qos.logback.classic.LoggerContext context) {
       Map<String, String> levels = new LinkedHashMap<>();
       config.logging().levels().forEach((name, level) -> levels.put(name, level.name()));

@@ -25,6 +25,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
@@ -92,6 +93,9 @@ public final class Demo implements Callable<Integer> {
   @Option(names = "--once", description = "End after the summary instead of staying up.")
   private boolean once;
 
+  /** Whether the main thread waits to be told to stop. */
+  private final AtomicBoolean waits = new AtomicBoolean();
+
   private final PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
 
   public static void main(String[] args) {
@@ -118,7 +122,10 @@ public final class Demo implements Callable<Integer> {
             .unstarted(
                 () -> {
                   stop.countDown();
-                  main.interrupt();
+                  // Only what does not wait for the latch is interrupted: the stopping must not be.
+                  if (!waits.get()) {
+                    main.interrupt();
+                  }
                   try {
                     if (!stopped.await(45, java.util.concurrent.TimeUnit.SECONDS)) {
                       out.println("something did not stop in time; see " + folder);
@@ -169,6 +176,7 @@ public final class Demo implements Callable<Integer> {
         return failed == 0 ? 0 : 1;
       }
       invite(stage);
+      waits.set(true);
       stop.await();
       out.println("\nstopping");
     }
@@ -178,20 +186,17 @@ public final class Demo implements Callable<Integer> {
   private Stage start(LocalTools tools, Path folder) throws IOException, InterruptedException {
     List<StageWorker> started = new ArrayList<>();
     try {
-      String model;
       switch (workers) {
         case SIM -> {
-          model = "demo-qwen3";
           out.println("• starting 3 simulated vLLM workers");
           SimTokenizer tokenizer = FolderSimTokenizer.load(tools.tokenizer("qwen3"), "<|im_end|>");
           for (int i = 0; i < 3; i++) {
             started.add(
                 SimStageWorker.start(
-                    "worker-" + (char) ('a' + i), model, tokenizer, SIM_MACHINE, seed + i));
+                    "worker-" + (char) ('a' + i), model(), tokenizer, SIM_MACHINE, seed + i));
           }
         }
         case VLLM -> {
-          model = "tiny-qwen3";
           out.println(
               "• starting 2 real vLLM workers; on two cores this takes one to five minutes");
           for (int i = 0; i < 2; i++) {
@@ -204,14 +209,19 @@ public final class Demo implements Callable<Integer> {
         }
         default -> throw new IllegalStateException("unknown kind of worker: " + workers);
       }
-      out.println("• starting Kvoy and Envoy");
-      return Stage.start(tools, folder, model, tools.tokenizer("qwen3"), started, port);
     } catch (IOException | InterruptedException | RuntimeException e) {
       for (StageWorker worker : started.reversed()) {
         worker.close();
       }
       throw e;
     }
+    out.println("• starting Kvoy and Envoy");
+    // Takes the workers over: it closes them too when it cannot start.
+    return Stage.start(tools, folder, model(), tools.tokenizer("qwen3"), started, port);
+  }
+
+  private String model() {
+    return workers == WorkerKind.SIM ? "demo-qwen3" : "tiny-qwen3";
   }
 
   private List<Conversation> load(Size size) {
@@ -232,8 +242,7 @@ public final class Demo implements Callable<Integer> {
     int total = load.stream().mapToInt(c -> c.userTurns().size()).sum();
     out.printf(Locale.ROOT, "• %d requests by %s, %d at once ", total, name, concurrency);
     AtomicInteger done = new AtomicInteger();
-    String model = workers == WorkerKind.SIM ? "demo-qwen3" : "tiny-qwen3";
-    try (ChatClient client = new ChatClient(door, model)) {
+    try (ChatClient client = new ChatClient(door, model())) {
       List<Turn> turns =
           LoadRun.run(
               client,
@@ -321,7 +330,6 @@ public final class Demo implements Callable<Integer> {
   }
 
   private void invite(Stage stage) {
-    String model = workers == WorkerKind.SIM ? "demo-qwen3" : "tiny-qwen3";
     out.printf(
         """
 
@@ -331,7 +339,7 @@ public final class Demo implements Callable<Integer> {
         Same workers by round robin: %s
         Decisions: %s/debug/decisions   fleet: %s/debug/fleet   metrics: %s/metrics
         """,
-        stage.url(), model, stage.plainUrl(), stage.adminUrl(), stage.adminUrl(), stage.adminUrl());
+        stage.url(), model(), stage.plainUrl(), stage.adminUrl(), stage.adminUrl(), stage.adminUrl());
   }
 
   private static String firstError(List<Turn> turns) {

@@ -276,7 +276,8 @@ public record KvoyConfig(
                       + " times it was seen.",
               fallback = "1m",
               min = "1s",
-              max = "1h")
+              max = "1h",
+              restart = true)
           Duration repeatPeriod) {
 
     public Logging {

@@ -46,7 +46,8 @@ public record ModelPool(
     @Setting(
             doc =
                 "Chat template file, for workers started with `--chat-template`; relative to"
-                    + " `KvoyConfig` `tokenizers.root`.",
+                    + " `KvoyConfig` `tokenizers.root`. Reserved: this version routes such a pool by"
+                    + " load alone.",
             unset = "the template in the tokenizer folder")
         Optional<Path> chatTemplate,
     @Setting(
@@ -173,11 +174,13 @@ public record ModelPool(
               doc = "Kvoy binds `endpoint` and the worker connects to it, not the other way round.",
               fallback = "false")
           boolean bind,
-      @Setting(doc = "Prefix of the topics to receive.", unset = "every topic") String topic,
+      @Setting(
+              doc = "Prefix of the topics to receive. Reserved: this version receives every topic.",
+              unset = "every topic") String topic,
       @Setting(
               doc =
                   "Data parallel ranks behind this address. Rank r publishes at both ports + r"
-                      + " (vLLM 0.32).",
+                      + " (vLLM 0.32). Reserved: this version follows rank 0.",
               fallback = "1",
               min = "1",
               max = "1024")

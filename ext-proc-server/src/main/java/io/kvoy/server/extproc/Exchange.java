@@ -24,6 +24,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
@@ -109,6 +110,10 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   @GuardedBy("this")
   private long bodyBytes;
 
+  /** Bytes of the body that count against the budget of all exchanges. */
+  @GuardedBy("this")
+  private long held;
+
   @GuardedBy("this")
   private boolean endedByTrailers;
 
@@ -117,6 +122,9 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
 
   @GuardedBy("this")
   private @Nullable Dispatch dispatch;
+
+  /** What is known before the tokens are; written by a decision thread, read at the deadline. */
+  private volatile @Nullable Understanding early;
 
   /** Whether the end of the stream was counted; several callbacks may tell it. */
   @GuardedBy("this")
@@ -264,6 +272,11 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       return;
     }
     if (!chunk.getBody().isEmpty()) {
+      held += chunk.getBody().size();
+      if (context.heldBytes().addAndGet(chunk.getBody().size()) > context.maxHeldBytes()) {
+        reject(503, RequestOutcome.OVERLOADED, "The router holds too many request bodies.");
+        return;
+      }
       body.add(chunk.getBody());
     }
     if (chunk.getEndOfStream()) {
@@ -294,7 +307,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     context.metrics().requestBytes(known.api(), bodyBytes);
     byte[] bytes = join(body, bodyBytes);
     try {
-      context.decisionThreads().execute(() -> understood(pipeline.understand(known, bytes)));
+      context.decisionThreads().execute(() -> read(known, bytes));
     } catch (RejectedExecutionException _) {
       // Too many requests wait for a decision thread: by load alone is late by nothing.
       decide(pipeline.unread(known, "overload"));
@@ -310,7 +323,14 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
                 TimeUnit.MILLISECONDS);
   }
 
-  private void understood(Understanding understanding) {
+  /** On a decision thread. What was answered or given up while it waited for one is not read. */
+  private void read(RequestHead known, byte[] bytes) {
+    synchronized (this) {
+      if (phase != Phase.DECIDING) {
+        return;
+      }
+    }
+    Understanding understanding = pipeline.understand(known, bytes, parsed -> early = parsed);
     synchronized (this) {
       if (phase == Phase.DECIDING) {
         decide(understanding);
@@ -321,7 +341,8 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   private void onDecisionDeadline() {
     synchronized (this) {
       if (phase == Phase.DECIDING) {
-        decide(pipeline.unread(headOrThrow(), "deadline"));
+        Understanding parsed = early;
+        decide(parsed != null ? parsed : pipeline.unread(headOrThrow(), "deadline"));
       }
     }
   }
@@ -337,7 +358,17 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   @GuardedBy("this")
   private void decide(Understanding understanding) {
     cancelTimer();
-    switch (pipeline.decide(understanding)) {
+    early = null;
+    RoutingDecision decision;
+    try {
+      decision = pipeline.decide(understanding);
+    } catch (RuntimeException bug) {
+      // Nobody else would answer: in full duplex Envoy waits for ever.
+      LOG.error("decision_failed", bug);
+      reject(500, RequestOutcome.INTERNAL_ERROR, "The router failed to decide.");
+      return;
+    }
+    switch (decision) {
       case RoutingDecision.Route(Dispatch routed) -> {
         dispatch = routed;
         phase = Phase.ROUTED;
@@ -350,7 +381,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
               int retryAfter) ->
           sendImmediate(EnvoyMessages.immediate(status, error, retryAfter, outcome));
     }
-    body = List.of();
+    dropBody();
   }
 
   @GuardedBy("this")
@@ -392,10 +423,17 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   @GuardedBy("this")
   private void onResponseHeaders(ProcessingRequest message) {
     var headers = message.getResponseHeaders();
+    if (phase == Phase.CLOSED) {
+      return;
+    }
     Dispatch routed = dispatch;
     if (routed == null) {
-      // A local reply of Envoy before we decided, or a stream that starts at the response.
-      send(EnvoyMessages.responseHeaders(java.util.Map.of()));
+      // A local reply of Envoy before we decided, or a stream that starts at the response: the
+      // request phase is over, nothing is to be booked for it any more.
+      cancelTimer();
+      dropBody();
+      phase = Phase.ENDED;
+      send(EnvoyMessages.responseHeaders(Map.of()));
       return;
     }
     routed.responseHeaders(
@@ -411,6 +449,9 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
 
   @GuardedBy("this")
   private void onResponseBody(HttpBody chunk, BodyModes modes) {
+    if (phase == Phase.CLOSED) {
+      return;
+    }
     send(
         modes.responseIsDuplex()
             ? EnvoyMessages.responseBodyPiece(chunk.getBody(), chunk.getEndOfStream())
@@ -426,6 +467,9 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
 
   @GuardedBy("this")
   private void onResponseTrailers() {
+    if (phase == Phase.CLOSED) {
+      return;
+    }
     send(EnvoyMessages.RESPONSE_TRAILERS_UNCHANGED);
     Dispatch routed = dispatch;
     if (routed != null && phase == Phase.ROUTED) {
@@ -447,7 +491,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     ApiKind api = headOrThrow().api();
     pipeline.rejected(api, outcome);
     sendImmediate(EnvoyMessages.immediate(status, ErrorBody.of(api, status, message), 0, outcome));
-    body = List.of();
+    dropBody();
   }
 
   /** An immediate response is the last word: the exchange is over and nothing may follow it. */
@@ -519,11 +563,18 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
         phase == Phase.ENDED || phase == Phase.CLOSED ? StreamEnd.COMPLETE : StreamEnd.CANCELLED);
     phase = Phase.CLOSED;
     unsent.clear();
-    body = List.of();
+    dropBody();
     Dispatch routed = dispatch;
     if (open && routed != null) {
       routed.aborted();
     }
+  }
+
+  @GuardedBy("this")
+  private void dropBody() {
+    body = List.of();
+    context.heldBytes().addAndGet(-held);
+    held = 0;
   }
 
   @GuardedBy("this")

@@ -5,6 +5,7 @@ import io.kvoy.server.metrics.ServerMeters;
 import io.netty.util.Timer;
 import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
 
 /**
@@ -14,6 +15,8 @@ import java.util.function.Supplier;
  * @param timer coarse timer for the waits
  * @param limits what strangers may do; asked once per use, so that a reload is taken at once
  * @param openStreams exchanges open now
+ * @param heldBytes request body bytes held by all exchanges now
+ * @param maxHeldBytes most of them; a body beyond is refused
  * @param metrics counters of the door itself
  */
 record ExchangeContext(
@@ -21,4 +24,6 @@ record ExchangeContext(
     Timer timer,
     Supplier<ExchangeLimits> limits,
     AtomicInteger openStreams,
+    AtomicLong heldBytes,
+    long maxHeldBytes,
     ServerMeters metrics) {}

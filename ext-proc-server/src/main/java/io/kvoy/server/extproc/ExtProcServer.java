@@ -18,6 +18,7 @@ import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
 
 /**
@@ -42,6 +43,9 @@ public final class ExtProcServer implements AutoCloseable {
 
   /** Wide enough that a 1 MiB body arrives without a window update in between. */
   private static final int FLOW_CONTROL_WINDOW_BYTES = 1 << 20;
+
+  /** Bodies take at most this part of the heap; a body being read exists twice. */
+  private static final int HELD_SHARE = 4;
 
   private static final Duration TIMER_TICK = Duration.ofMillis(10);
 
@@ -88,7 +92,9 @@ public final class ExtProcServer implements AutoCloseable {
             TimeUnit.MILLISECONDS);
     ExchangeContext context =
         new ExchangeContext(
-            decisionThreads, timer, settings.limits(), new AtomicInteger(), metrics);
+            decisionThreads, timer, settings.limits(), new AtomicInteger(),
+            new AtomicLong(),
+            Runtime.getRuntime().maxMemory() / HELD_SHARE, metrics);
     server =
         NettyServerBuilder.forAddress(settings.address())
             .directExecutor()

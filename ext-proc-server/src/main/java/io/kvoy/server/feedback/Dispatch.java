@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.server.feedback;
 
+import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.InferenceRequest;
 import io.kvoy.inference.stream.BodyForm;
 import io.kvoy.inference.stream.Ending;
@@ -10,6 +11,7 @@ import io.kvoy.scoring.fleet.Endpoint;
 import io.kvoy.scoring.fleet.Fleet;
 import io.kvoy.scoring.fleet.Outcome;
 import io.kvoy.scoring.fleet.Worker;
+import io.kvoy.scoring.kvcache.BlockKeys;
 import io.kvoy.scoring.kvcache.SpeculativePrefixes;
 import io.kvoy.scoring.pick.Flight;
 import io.kvoy.server.GatewayHeaders;
@@ -18,6 +20,7 @@ import io.kvoy.server.metrics.PoolMeters;
 import io.kvoy.server.metrics.ResponseEnd;
 import java.nio.ByteBuffer;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.function.LongSupplier;
@@ -35,7 +38,10 @@ import org.jspecify.annotations.Nullable;
 public final class Dispatch {
   private static final double NOT_SEEN = Double.NaN;
 
-  private final Understanding.Routable request;
+  private final PoolMeters meters;
+  private final double targetTtftMillis;
+  private final @Nullable ApiKind parsedApi;
+  private final String model;
   private final Flight flight;
   private final Worker picked;
   private final double predictedMillis;
@@ -47,6 +53,8 @@ public final class Dispatch {
   private final LongSupplier nanoClock;
   private final boolean explains;
 
+  private List<BlockKeys> prompts;
+  private boolean moved;
   private @Nullable ResponseWatcher watcher;
   private boolean streams;
   private int status;
@@ -65,7 +73,12 @@ public final class Dispatch {
       SpeculativePrefixes speculative,
       LongSupplier nanoClock,
       boolean explains) {
-    this.request = request;
+    InferenceRequest parsed = request.request();
+    this.meters = request.pool().meters();
+    this.targetTtftMillis = (double) request.pool().config().targetTtft().toMillis();
+    this.parsedApi = parsed == null ? null : parsed.api();
+    this.model = parsed == null ? "" : parsed.model();
+    this.prompts = request.prompts();
     this.flight = flight;
     this.picked = flight.worker();
     this.predictedMillis = predictedMillis;
@@ -120,15 +133,17 @@ public final class Dispatch {
       Worker server = fleet.get().at(served);
       if (server != null) {
         // The proxy retried: what failed there is booked on the worker that failed.
+        moved = true;
+        forgetExpectation();
         flight.attemptFailed(flight.worker(), Outcome.CONNECT_FAILED);
         flight.servedBy(server, 0);
       }
     }
-    InferenceRequest parsed = request.request();
-    if (parsed != null && httpStatus == 200) {
+    ApiKind api = parsedApi;
+    if (api != null && httpStatus == 200) {
       BodyForm form = BodyForm.of(contentType, contentEncoding);
       streams = form == BodyForm.EVENT_STREAM;
-      watcher = new ResponseWatcher(parsed.api(), form);
+      watcher = new ResponseWatcher(api, form);
     }
   }
 
@@ -141,14 +156,12 @@ public final class Dispatch {
     if (watching.feed(chunk) && streams) {
       ttftMillis = (nanoClock.getAsLong() - flight.reservation().takenAtNanos()) / 1e6;
       flight.firstToken();
-      request
-          .pool()
-          .meters()
-          .actualTtft(
-              predictedMillis,
-              ttftMillis,
-              (double) request.pool().config().targetTtft().toMillis());
-      workerMeters.of(flight.worker()).ttftError(predictedMillis, ttftMillis);
+      meters.actualTtft(predictedMillis, ttftMillis, targetTtftMillis);
+      if (!moved) {
+        workerMeters.of(flight.worker()).ttftError(predictedMillis, ttftMillis);
+      }
+      // A long answer should not keep its prompt's keys in memory.
+      prompts = List.of();
     }
   }
 
@@ -170,6 +183,11 @@ public final class Dispatch {
     settle(Outcome.CLIENT_ABORT, ResponseEnd.ABORT);
   }
 
+  private void forgetExpectation() {
+    prompts.forEach(prompt -> speculative.withdraw(picked, prompt));
+    prompts = List.of();
+  }
+
   private void settle(Outcome outcome, ResponseEnd end) {
     if (settled) {
       return;
@@ -177,7 +195,7 @@ public final class Dispatch {
     settled = true;
     if (outcome != Outcome.SUCCESS && Double.isNaN(ttftMillis)) {
       // Not read to the end there, so its blocks are not to be expected.
-      request.prompts().forEach(prompt -> speculative.withdraw(picked, prompt));
+      forgetExpectation();
     }
     flight.ended(outcome);
     ResponseWatcher watching = watcher;
@@ -192,13 +210,11 @@ public final class Dispatch {
             usage.completionTokens(),
             end.name().toLowerCase(Locale.ROOT));
     entry.outcome(seen);
-    PoolMeters meters = request.pool().meters();
     meters.response(end);
-    InferenceRequest parsed = request.request();
-    if (parsed != null && usage.cachedTokens().isPresent()) {
+    if (parsedApi != null && usage.cachedTokens().isPresent()) {
       int cached = (int) Math.min(Integer.MAX_VALUE, usage.cachedTokens().getAsLong());
-      meters.model(parsed.model()).reported(cached);
-      if (entry.decision().mode().equals("exact")) {
+      meters.model(model).reported(cached);
+      if (!moved && entry.decision().mode().equals("exact")) {
         meters.actualCachedTokens(predictedCachedTokens, cached);
       }
     }

@@ -86,7 +86,7 @@ public final class Feedback {
       Understanding.Routable request, World world, Pick.Picked picked, PickRequest wanted) {
     long decideNanos = nanoClock.getAsLong() - world.nowNanos();
     long sequence = log.nextSequence();
-    int cached = wanted.cached().on(picked.worker());
+    int cached = wanted.cached().expectedOn(picked.worker());
     DecisionRecord decision =
         new DecisionRecord(
             log.id(sequence),
@@ -130,7 +130,9 @@ public final class Feedback {
     meters.decision(
         picked.degradations().contains(Degradation.ROUND_ROBIN)
             ? DecisionMode.ROUND_ROBIN
-            : switch (wanted.tokens()) {
+            : request.request() == null
+                ? DecisionMode.LOAD_ONLY
+                : switch (wanted.tokens()) {
               case EXACT -> DecisionMode.EXACT;
               case ESTIMATED -> DecisionMode.ESTIMATED;
               case UNKNOWN -> DecisionMode.LOAD_ONLY;
@@ -152,10 +154,13 @@ public final class Feedback {
   }
 
   private static String mode(Understanding.Routable request, PickRequest wanted) {
+    if (request.request() == null) {
+      return "untokenized";
+    }
     return switch (wanted.tokens()) {
       case EXACT -> "exact";
       case ESTIMATED -> "estimated";
-      case UNKNOWN -> request.request() == null ? "untokenized" : "load_only";
+      case UNKNOWN -> "load_only";
     };
   }
 

@@ -41,6 +41,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -62,6 +63,8 @@ final class ExchangeTest {
   private Duration decisionDeadline = Duration.ofSeconds(30);
   private int maxStreams = 100;
 
+  private final AtomicLong heldBytes = new AtomicLong();
+
   private Server server;
   private ManagedChannel channel;
 
@@ -74,6 +77,8 @@ final class ExchangeTest {
             timer,
             () -> new ExchangeLimits(1_000_000, 10_000, bodyTimeout, decisionDeadline, maxStreams),
             new AtomicInteger(),
+            heldBytes,
+            2_000_000,
             rig.metrics.server());
     server =
         InProcessServerBuilder.forName(name)
@@ -239,7 +244,7 @@ final class ExchangeTest {
             ? answer.getRequestHeaders().getResponse().getHeaderMutation()
             : answer.getRequestBody().getResponse().getHeaderMutation();
     List<HeaderValueOption> set = mutation.getSetHeadersList();
-    assertThat(set).singleElement();
+    assertThat(set).hasSize(1);
     assertThat(set.getFirst().getAppendAction())
         .isEqualTo(HeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD);
     String inHeader = set.getFirst().getHeader().getRawValue().toStringUtf8();
@@ -504,6 +509,37 @@ final class ExchangeTest {
     assertThat(refused.getStatus().getCodeValue()).isEqualTo(400);
     String body = refused.getBody().toString(StandardCharsets.UTF_8);
     assertThat(body).doesNotContain("555").hasSizeLessThan(512);
+  }
+
+  @Test
+  void allBodiesTogetherAreBounded() throws Exception {
+    List<Proxy> slow = new ArrayList<>();
+    for (int i = 0; i < 3; i++) {
+      Proxy proxy = new Proxy();
+      proxy.requestHeaders(false);
+      proxy.requestBody("x".repeat(900_000), false);
+      slow.add(proxy);
+    }
+    assertThat(slow.getLast().next().getImmediateResponse().getStatus().getCodeValue())
+        .isEqualTo(503);
+    slow.getFirst().kvoy.onError(Status.CANCELLED.asRuntimeException());
+    slow.get(1).kvoy.onError(Status.CANCELLED.asRuntimeException());
+
+    assertThat(heldBytes).hasValue(0);
+  }
+
+  @Test
+  void localReplyOfTheProxyEndsTheRequestPhase() throws Exception {
+    Proxy proxy = new Proxy();
+    proxy.requestHeaders(false);
+    proxy.requestBody(CHAT, false);
+    proxy.responseHeaders(504, "text/plain", "");
+    assertThat(proxy.next().hasResponseHeaders()).isTrue();
+    proxy.requestBody("", true);
+
+    assertThat(proxy.answers).isEmpty();
+    assertThat(rig.inFlight()).isZero();
+    assertThat(heldBytes).hasValue(0);
   }
 
   @Test
