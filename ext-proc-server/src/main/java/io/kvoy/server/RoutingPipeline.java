@@ -152,9 +152,9 @@ public final class RoutingPipeline {
   }
 
   /**
-   * For a request whose body is not there, not readable in time, or none of ours: by load alone. With
-   * several pools nobody can say where such an inference request belongs, so it is asked to come
-   * again.
+   * For a request whose body is not there, not readable in time, or none of ours: by load alone.
+   * With several pools nobody can say where such an inference request belongs, so it is asked to
+   * come again.
    */
   public Understanding unread(RequestHead head, String reason) {
     PoolTable present = pools.get();

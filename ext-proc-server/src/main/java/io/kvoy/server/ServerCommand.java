@@ -18,8 +18,8 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
 /**
- * The server's command line. A stop signal drains and ends the process with the signal's status (143
- * for SIGTERM); 1 when it cannot start, 2 on bad usage.
+ * The server's command line. A stop signal drains and ends the process with the signal's status
+ * (143 for SIGTERM); 1 when it cannot start, 2 on bad usage.
  */
 @Command(
     name = "kvoy-server",

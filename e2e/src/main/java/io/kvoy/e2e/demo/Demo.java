@@ -339,7 +339,12 @@ public final class Demo implements Callable<Integer> {
         Same workers by round robin: %s
         Decisions: %s/debug/decisions   fleet: %s/debug/fleet   metrics: %s/metrics
         """,
-        stage.url(), model(), stage.plainUrl(), stage.adminUrl(), stage.adminUrl(), stage.adminUrl());
+        stage.url(),
+        model(),
+        stage.plainUrl(),
+        stage.adminUrl(),
+        stage.adminUrl(),
+        stage.adminUrl());
   }
 
   private static String firstError(List<Turn> turns) {

@@ -176,7 +176,8 @@ public record ModelPool(
           boolean bind,
       @Setting(
               doc = "Prefix of the topics to receive. Reserved: this version receives every topic.",
-              unset = "every topic") String topic,
+              unset = "every topic")
+          String topic,
       @Setting(
               doc =
                   "Data parallel ranks behind this address. Rank r publishes at both ports + r"

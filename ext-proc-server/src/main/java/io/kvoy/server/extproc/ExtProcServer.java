@@ -92,9 +92,13 @@ public final class ExtProcServer implements AutoCloseable {
             TimeUnit.MILLISECONDS);
     ExchangeContext context =
         new ExchangeContext(
-            decisionThreads, timer, settings.limits(), new AtomicInteger(),
+            decisionThreads,
+            timer,
+            settings.limits(),
+            new AtomicInteger(),
             new AtomicLong(),
-            Runtime.getRuntime().maxMemory() / HELD_SHARE, metrics);
+            Runtime.getRuntime().maxMemory() / HELD_SHARE,
+            metrics);
     server =
         NettyServerBuilder.forAddress(settings.address())
             .directExecutor()

@@ -133,10 +133,10 @@ public final class Feedback {
             : request.request() == null
                 ? DecisionMode.LOAD_ONLY
                 : switch (wanted.tokens()) {
-              case EXACT -> DecisionMode.EXACT;
-              case ESTIMATED -> DecisionMode.ESTIMATED;
-              case UNKNOWN -> DecisionMode.LOAD_ONLY;
-            });
+                  case EXACT -> DecisionMode.EXACT;
+                  case ESTIMATED -> DecisionMode.ESTIMATED;
+                  case UNKNOWN -> DecisionMode.LOAD_ONLY;
+                });
     meters.decisionDuration(decideNanos);
     if (!request.degraded().isEmpty()) {
       meters.degraded(request.degraded());
