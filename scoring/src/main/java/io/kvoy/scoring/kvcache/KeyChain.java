@@ -18,8 +18,8 @@ import org.jspecify.annotations.Nullable;
  * never zero and cannot blot out the other one.
  *
  * <p>Odds of a false match: n different blocks collide somewhere with probability about n²/2^65,
- * that is 1 in 180,000 for 14 million blocks. A collision costs one wrong estimate, never a wrong
- * answer.
+ * that is 1 in 180,000 for 14 million blocks; {@link KeyTable} keeps 47 of the 64 bits and says
+ * what that means. A collision costs one wrong estimate, never a wrong answer.
  */
 final class KeyChain {
 

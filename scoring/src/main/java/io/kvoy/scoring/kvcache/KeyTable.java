@@ -3,7 +3,6 @@ package io.kvoy.scoring.kvcache;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import java.nio.ByteOrder;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
@@ -13,16 +12,20 @@ import org.jspecify.annotations.Nullable;
  *
  * <h2>Layout</h2>
  *
- * 64 segments by the key's top bits, so that growing one moves a small part. A segment is one byte
- * array of slots, each a key (8 bytes) and the id of the {@link WorkerSets} set that holds it on
- * the GPU (4 bytes): a look-up touches one cache line per key. The ids of the other planes (tiers,
- * groups of hybrid models) lie in arrays beside it, made when first used.
+ * 128 segments by the key's top 7 bits, so that growing one moves a small part. A segment is one
+ * array of longs, a slot each: the next 40 bits of the key and the 24-bit id of the {@link
+ * WorkerSets} set that holds the block on the GPU. The ids of the other planes (tiers, groups of
+ * hybrid models) lie in arrays beside it, made when first used.
  *
  * <p>Open addressing with linear probing in <em>key order</em>: a key's home is its place in
  * proportion to its value, so the whole array stays sorted. A search ends at the first greater key,
- * hit or miss. At most seven tenths of the slots are full, which keeps searches within two cache
- * lines; growing copies from left to right without hashing, so it goes in small steps and at least
- * two thirds stay full.
+ * hit or miss, and rarely leaves its cache line; growing copies from left to right without hashing,
+ * so it goes in small steps and at least 70 % of the slots stay in use.
+ *
+ * <p>The last 17 bits of a key are dropped: two keys that differ only there are one entry. Among 14
+ * million keys that is expected of one pair, and a match is only wrong if the worker with the other
+ * block also holds everything before it in this prompt. A slot of 12 bytes with the whole key would
+ * take 3 to 4 bytes more per entry and a tenth more time.
  *
  * <h2>Threads</h2>
  *
@@ -40,10 +43,10 @@ final class KeyTable {
   static final int MAX_PLANES = 16;
 
   private static final int PATIENCE = 1000;
-  private static final int SEGMENT_BITS = 6;
+  private static final int SEGMENT_BITS = 7;
   private static final int SEGMENTS = 1 << SEGMENT_BITS;
-  private static final int SLOT_BYTES = 12;
-  private static final int SET_AT = 8;
+  private static final int PART_BITS = 64 - WorkerSets.ID_BITS;
+  private static final int ID_MASK = (1 << WorkerSets.ID_BITS) - 1;
 
   /** Free slots behind the last home; a run that would reach the end makes the segment grow. */
   private static final int SLACK = 32;
@@ -53,15 +56,11 @@ final class KeyTable {
   /** Distance of two versions in ints: a cache line each, so that writing one disturbs no other. */
   private static final int VERSION_STEP = 16;
 
-  private static final VarHandle LONG =
-      MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.nativeOrder());
-  private static final VarHandle INT =
-      MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.nativeOrder());
   private static final VarHandle VERSION = MethodHandles.arrayElementVarHandle(int[].class);
 
   private final WorkerSets sets;
   private final int[] versions = new int[SEGMENTS * VERSION_STEP];
-  private final byte[][] segments = new byte[SEGMENTS][];
+  private final long[][] segments = new long[SEGMENTS][];
 
   /** Set ids of the planes beside the GPU's, by plane and segment. */
   private final int[][] @Nullable [] beside = new int[MAX_PLANES][SEGMENTS][];
@@ -75,8 +74,8 @@ final class KeyTable {
   KeyTable(WorkerSets sets) {
     this.sets = sets;
     for (int i = 0; i < SEGMENTS; i++) {
-      segments[i] = new byte[(MIN_HOMES + SLACK) * SLOT_BYTES];
-      bytes += segments[i].length;
+      segments[i] = new long[MIN_HOMES + SLACK];
+      bytes += 8L * segments[i].length;
     }
   }
 
@@ -93,11 +92,12 @@ final class KeyTable {
   /** Any thread: the id of the members that hold the block in the plane, or {@link #CONTENDED}. */
   int read(int plane, long key) {
     int segment = segmentOf(key);
+    long part = partOf(key);
     for (int attempt = 0; attempt < PATIENCE; attempt++) {
       int version = (int) VERSION.getAcquire(versions, segment * VERSION_STEP);
       if ((version & 1) == 0) {
-        byte[] slots = segments[segment];
-        int slot = find(slots, key);
+        long[] slots = segments[segment];
+        int slot = find(slots, part);
         int id = slot < 0 ? WorkerSets.EMPTY : setAt(plane, segment, slots, slot);
         VarHandle.acquireFence();
         if ((int) VERSION.getOpaque(versions, segment * VERSION_STEP) == version) {
@@ -115,30 +115,32 @@ final class KeyTable {
    * so that the loads are not dropped.
    */
   int touch(long[] keys, int from, int to, int step) {
-    int seen = 0;
+    long seen = 0;
     for (int i = from; i < to; i += step) {
-      byte[] slots = segments[segmentOf(keys[i])];
-      int at = home(keys[i], homes(slots)) * SLOT_BYTES;
-      // A search goes two slots far on average: one in two ends in the next line.
-      seen += slots[at] + slots[at + 3 * SLOT_BYTES];
+      long[] slots = segments[segmentOf(keys[i])];
+      int home = home(partOf(keys[i]), homes(slots));
+      // A search goes one or two slots far on average.
+      seen += slots[home] + slots[home + 2];
     }
-    return seen;
+    return (int) seen;
   }
 
   /** Adds the member; false when it was there already. */
   boolean add(int plane, long key, int member) {
     int segment = segmentOf(key);
-    int slot = find(segments[segment], key);
+    int slot = find(segments[segment], partOf(key));
     if (slot < 0) {
-      slot = insert(segment, key, ~slot);
+      slot = insert(segment, partOf(key), ~slot);
     }
     int old = setAt(plane, segment, segments[segment], slot);
     if (old != WorkerSets.EMPTY && sets.contains(old, member)) {
       return false;
     }
-    set(plane, segment, slot, sets.toggled(old, member));
-    if (old != WorkerSets.EMPTY) {
-      sets.release(old);
+    int id = sets.toggled(old, member);
+    set(plane, segment, slot, id);
+    sets.release(old);
+    if (id == WorkerSets.EMPTY && isUnused(segment, slot)) {
+      delete(segment, slot);
     }
     return true;
   }
@@ -146,7 +148,7 @@ final class KeyTable {
   /** Removes the member; false when it was not there. */
   boolean remove(int plane, long key, int member) {
     int segment = segmentOf(key);
-    int slot = find(segments[segment], key);
+    int slot = find(segments[segment], partOf(key));
     if (slot < 0) {
       return false;
     }
@@ -157,11 +159,8 @@ final class KeyTable {
     int id = sets.toggled(old, member);
     set(plane, segment, slot, id);
     sets.release(old);
-    if (id == WorkerSets.EMPTY) {
-      sets.release(id);
-      if (isUnused(segment, slot)) {
-        delete(segment, slot);
-      }
+    if (id == WorkerSets.EMPTY && isUnused(segment, slot)) {
+      delete(segment, slot);
     }
     return true;
   }
@@ -170,35 +169,36 @@ final class KeyTable {
     return (int) (key >>> (64 - SEGMENT_BITS));
   }
 
-  private static int homes(byte[] slots) {
-    return slots.length / SLOT_BYTES - SLACK;
+  /** The bits of the key that its slot shows; never 0, since a slot of 0 is free. */
+  private static long partOf(long key) {
+    long part = key << SEGMENT_BITS >>> WorkerSets.ID_BITS;
+    return part == 0 ? 1 : part;
   }
 
-  private static int home(long key, int homes) {
-    return (int) Math.unsignedMultiplyHigh(key << SEGMENT_BITS, homes);
+  private static int homes(long[] slots) {
+    return slots.length - SLACK;
   }
 
-  private static long keyAt(byte[] slots, int slot) {
-    return (long) LONG.get(slots, slot * SLOT_BYTES);
+  private static int home(long part, int homes) {
+    return (int) ((part * homes) >>> PART_BITS);
   }
 
-  /** The key's slot, or the complement of the slot where it would go. The last slot is free. */
-  private static int find(byte[] slots, long key) {
-    int slot = home(key, homes(slots));
-    long seen = keyAt(slots, slot);
-    while (seen != 0 && seen + Long.MIN_VALUE < key + Long.MIN_VALUE) {
-      seen = keyAt(slots, ++slot);
+  /** The slot, or the complement of the slot where it would go. The last slot is free. */
+  private static int find(long[] slots, long part) {
+    int slot = home(part, homes(slots));
+    long seen = slots[slot];
+    while (seen != 0 && seen >>> WorkerSets.ID_BITS < part) {
+      seen = slots[++slot];
     }
-    return seen == key ? slot : ~slot;
+    return seen >>> WorkerSets.ID_BITS == part ? slot : ~slot;
   }
 
-  private int setAt(int plane, int segment, byte[] slots, int slot) {
+  private int setAt(int plane, int segment, long[] slots, int slot) {
     if (plane == 0) {
-      return (int) INT.get(slots, slot * SLOT_BYTES + SET_AT);
+      return (int) slots[slot] & ID_MASK;
     }
     int[] ids = beside[plane][segment];
-    // Shorter than the segment only for a reader between two steps of a resize, who will look
-    // again.
+    // Shorter than the segment only for a reader between two steps of a resize, who looks again.
     return ids == null || slot >= ids.length ? WorkerSets.EMPTY : ids[slot];
   }
 
@@ -206,7 +206,8 @@ final class KeyTable {
   private void set(int plane, int segment, int slot, int id) {
     VarHandle.releaseFence();
     if (plane == 0) {
-      INT.set(segments[segment], slot * SLOT_BYTES + SET_AT, id);
+      long[] slots = segments[segment];
+      slots[slot] = (slots[slot] & ~(long) ID_MASK) | id;
     } else {
       besideOf(plane, segment)[slot] = id;
     }
@@ -215,7 +216,7 @@ final class KeyTable {
   private int[] besideOf(int plane, int segment) {
     int[] ids = beside[plane][segment];
     if (ids == null) {
-      ids = new int[segments[segment].length / SLOT_BYTES];
+      ids = new int[segments[segment].length];
       bytes += ids.length * 4L;
       begin(segment);
       beside[plane][segment] = ids;
@@ -233,23 +234,22 @@ final class KeyTable {
     return true;
   }
 
-  private int insert(int segment, long key, int wanted) {
+  private int insert(int segment, long part, int wanted) {
     int slot = wanted;
-    if (sizes[segment] >= homes(segments[segment]) * 7L / 10) {
+    if (sizes[segment] >= homes(segments[segment]) * 3L / 4) {
       resize(segment, larger(homes(segments[segment])));
-      slot = ~find(segments[segment], key);
+      slot = ~find(segments[segment], part);
     }
     int free = freeFrom(segments[segment], slot);
-    while (free >= segments[segment].length / SLOT_BYTES - 1) {
+    while (free >= segments[segment].length - 1) {
       resize(segment, larger(homes(segments[segment])));
-      slot = ~find(segments[segment], key);
+      slot = ~find(segments[segment], part);
       free = freeFrom(segments[segment], slot);
     }
-    byte[] slots = segments[segment];
+    long[] slots = segments[segment];
     begin(segment);
-    move(slots, slot, slot + 1, free - slot);
-    LONG.set(slots, slot * SLOT_BYTES, key);
-    INT.set(slots, slot * SLOT_BYTES + SET_AT, WorkerSets.EMPTY);
+    System.arraycopy(slots, slot, slots, slot + 1, free - slot);
+    slots[slot] = part << WorkerSets.ID_BITS;
     for (int plane = 1; plane < MAX_PLANES; plane++) {
       int[] ids = beside[plane][segment];
       if (ids != null) {
@@ -264,17 +264,15 @@ final class KeyTable {
   }
 
   private void delete(int segment, int slot) {
-    byte[] slots = segments[segment];
+    long[] slots = segments[segment];
     int homes = homes(slots);
     int end = slot + 1;
-    for (long next = keyAt(slots, end);
-        next != 0 && home(next, homes) < end;
-        next = keyAt(slots, end)) {
+    while (slots[end] != 0 && home(slots[end] >>> WorkerSets.ID_BITS, homes) < end) {
       end++;
     }
     begin(segment);
-    move(slots, slot + 1, slot, end - slot - 1);
-    LONG.set(slots, (end - 1) * SLOT_BYTES, 0L);
+    System.arraycopy(slots, slot + 1, slots, slot, end - slot - 1);
+    slots[end - 1] = 0;
     for (int plane = 1; plane < MAX_PLANES; plane++) {
       int[] ids = beside[plane][segment];
       if (ids != null) {
@@ -290,13 +288,9 @@ final class KeyTable {
     }
   }
 
-  private static void move(byte[] slots, int from, int to, int count) {
-    System.arraycopy(slots, from * SLOT_BYTES, slots, to * SLOT_BYTES, count * SLOT_BYTES);
-  }
-
-  private static int freeFrom(byte[] slots, int slot) {
+  private static int freeFrom(long[] slots, int slot) {
     int free = slot;
-    while (keyAt(slots, free) != 0) {
+    while (slots[free] != 0) {
       free++;
     }
     return free;
@@ -316,24 +310,22 @@ final class KeyTable {
 
   /** False when the last run does not fit. */
   private boolean refill(int segment, int homes) {
-    byte[] old = segments[segment];
-    byte[] slots = new byte[(homes + SLACK) * SLOT_BYTES];
+    long[] old = segments[segment];
+    long[] slots = new long[homes + SLACK];
     int[] @Nullable [] ids = new int[MAX_PLANES][];
     for (int plane = 1; plane < MAX_PLANES; plane++) {
-      ids[plane] = beside[plane][segment] == null ? null : new int[homes + SLACK];
+      ids[plane] = beside[plane][segment] == null ? null : new int[slots.length];
     }
     int next = 0;
-    int count = old.length / SLOT_BYTES;
-    for (int slot = 0; slot < count; slot++) {
-      long key = keyAt(old, slot);
-      if (key == 0) {
+    for (int slot = 0; slot < old.length; slot++) {
+      if (old[slot] == 0) {
         continue;
       }
-      int target = Math.max(next, home(key, homes));
-      if (target >= homes + SLACK - 1) {
+      int target = Math.max(next, home(old[slot] >>> WorkerSets.ID_BITS, homes));
+      if (target >= slots.length - 1) {
         return false;
       }
-      System.arraycopy(old, slot * SLOT_BYTES, slots, target * SLOT_BYTES, SLOT_BYTES);
+      slots[target] = old[slot];
       for (int plane = 1; plane < MAX_PLANES; plane++) {
         int[] to = ids[plane];
         if (to != null) {
@@ -344,11 +336,11 @@ final class KeyTable {
     }
     begin(segment);
     segments[segment] = slots;
-    bytes += slots.length - old.length;
+    bytes += 8L * (slots.length - old.length);
     for (int plane = 1; plane < MAX_PLANES; plane++) {
       int[] to = ids[plane];
       if (to != null) {
-        bytes += 4L * (to.length - count);
+        bytes += 4L * (to.length - old.length);
         beside[plane][segment] = to;
       }
     }

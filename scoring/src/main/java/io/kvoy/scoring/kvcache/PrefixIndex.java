@@ -32,9 +32,9 @@ import org.jspecify.annotations.Nullable;
  *
  * <h2>Memory</h2>
  *
- * 12 bytes per (block, worker) in the worker's engine table, which is 82-87 % full, and 12 bytes
- * per distinct key in the shared table, 66-70 % full, plus the distinct worker sets: 24 bytes per
- * entry when half of the blocks are shared ({@code IndexBenchmark}). Bounded by {@link
+ * 12 bytes per (block, worker) in the worker's engine table, which is 82-87 % full, and 8 bytes per
+ * distinct key in the shared table, 70-75 % full, plus the distinct worker sets: 20 bytes per entry
+ * when half of the blocks are shared ({@code IndexBenchmark}). Bounded by {@link
  * PrefixIndexConfig#maxBlocks}.
  */
 public final class PrefixIndex {

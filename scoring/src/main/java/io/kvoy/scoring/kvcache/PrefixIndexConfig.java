@@ -21,7 +21,7 @@ public record PrefixIndexConfig(int blockSize, long maxBlocks, List<String> hash
    */
   private static final List<String> USUAL_SEEDS = List.of(VllmBlockHasher.DEFAULT_SEED, "0");
 
-  /** Canonical block of 16 tokens; 64 million entries, about 1.5 GB when full. */
+  /** Canonical block of 16 tokens; 64 million entries, 1.3 to 1.7 GB when full. */
   public static final PrefixIndexConfig DEFAULT = new PrefixIndexConfig(16, 64L << 20);
 
   public PrefixIndexConfig(int blockSize, long maxBlocks) {

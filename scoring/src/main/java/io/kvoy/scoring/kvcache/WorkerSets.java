@@ -22,6 +22,9 @@ final class WorkerSets {
   /** The set without members. */
   static final int EMPTY = 0;
 
+  /** Ids fit so many bits; real fleets use some thousands. */
+  static final int ID_BITS = 24;
+
   private static final int QUARANTINE = 4096;
   private static final long[] NO_WORDS = {};
 
@@ -43,7 +46,6 @@ final class WorkerSets {
 
   WorkerSets() {
     words[EMPTY] = NO_WORDS;
-    uses[EMPTY] = 1;
   }
 
   /** The set's bits, 64 members a word, without trailing zero words. */
@@ -58,20 +60,26 @@ final class WorkerSets {
     return word < set.length && (set[word] >>> member & 1) != 0;
   }
 
-  /** The id of the set with the member added if absent, removed if present; counts a use of it. */
+  /**
+   * The id of the set with the member added if absent, removed if present; counts a use of it. When
+   * all ids are in use it is the empty set: the holders of a block are forgotten rather than made
+   * up.
+   */
   int toggled(int id, int member) {
     long hash = hashes[id] ^ mixed(member);
     int known = hash == 0 ? EMPTY : find(hash);
     if (known < 0) {
       known = create(id, member, hash);
     }
-    uses[known]++;
+    if (known != EMPTY) {
+      uses[known]++;
+    }
     return known;
   }
 
   /** One use less. */
   void release(int id) {
-    if (--uses[id] == 0 && !isQueued[id]) {
+    if (id != EMPTY && --uses[id] == 0 && !isQueued[id]) {
       isQueued[id] = true;
       enqueue(id);
     }
@@ -115,6 +123,9 @@ final class WorkerSets {
     }
     set = length == set.length ? set : Arrays.copyOf(set, length);
     int id = newId();
+    if (id == EMPTY) {
+      return EMPTY;
+    }
     words[id] = set;
     hashes[id] = hash;
     uses[id] = 0;
@@ -125,8 +136,11 @@ final class WorkerSets {
 
   private int newId() {
     int reused = freedCount > QUARANTINE ? dequeue() : 0;
-    if (reused != 0) {
+    if (reused != EMPTY) {
       return reused;
+    }
+    if (ids == 1 << ID_BITS) {
+      return dequeue();
     }
     if (ids == words.length) {
       int length = ids + (ids >> 1);
@@ -150,7 +164,7 @@ final class WorkerSets {
     freed[(freedHead + freedCount++) & (freed.length - 1)] = id;
   }
 
-  /** The id freed longest ago that has not come into use again, or 0. */
+  /** The id freed longest ago that has not come into use again, or the empty set's. */
   private int dequeue() {
     while (freedCount > 0) {
       int id = freed[freedHead];

@@ -364,7 +364,7 @@ class PrefixIndexTest {
     long bytesBefore = index.sharedBytes();
     int[] ids = Fleet.ids(1, 16 * 20_000);
     cache(worker, ids, 16, 0);
-    assertThat(index.sharedBytes()).isGreaterThan(bytesBefore + 200_000);
+    assertThat(index.sharedBytes()).isGreaterThan(bytesBefore + 150_000);
 
     worker.clear();
 
