@@ -270,7 +270,8 @@ final class TokenizeCommand extends LineCommand implements Callable<Integer> {
           // As many as the model's length leaves, which a tokenizer folder does not tell.
           yield inexact("truncation");
         }
-        List<int[]> prompts = whole.stream().map(ids -> truncated(ids, truncation)).toList();
+        List<int[]> prompts =
+            truncation == null ? whole : whole.stream().map(truncation::of).toList();
         boolean isOne = prompts.size() == 1;
         SequencedMap<String, Json> answer = new LinkedHashMap<>();
         answer.put("text", oneOrAll(isOne, texts.stream().map(Json.Str::new).toList()));
@@ -285,17 +286,6 @@ final class TokenizeCommand extends LineCommand implements Callable<Integer> {
       }
       case Tokenization.Estimated(int _, String reason) -> inexact(reason);
       case Tokenization.Unavailable(String reason) -> inexact(reason);
-    };
-  }
-
-  private static int[] truncated(int[] ids, @Nullable Truncation truncation) {
-    if (truncation == null || truncation.maxTokens() >= ids.length) {
-      return ids;
-    }
-    int kept = (int) truncation.maxTokens();
-    return switch (truncation.side()) {
-      case TOKENIZER_DEFAULT, KEEP_LAST -> Arrays.copyOfRange(ids, ids.length - kept, ids.length);
-      case KEEP_FIRST -> Arrays.copyOf(ids, kept);
     };
   }
 

@@ -29,7 +29,6 @@ import io.kvoy.server.metrics.RequestOutcome;
 import io.kvoy.tokenizer.Tokenization;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.IntSupplier;
@@ -209,23 +208,11 @@ public final class RoutingPipeline {
     List<BlockKeys> keys = new ArrayList<>(prompts.size());
     int tokens = 0;
     for (int[] whole : prompts) {
-      int[] ids = truncation == null ? whole : truncated(whole, truncation);
+      int[] ids = truncation == null ? whole : truncation.of(whole);
       keys.add(BlockKeys.of(identity, ids, index.blockSize()));
       tokens += ids.length;
     }
     return routable(head, pool, request, keys, tokens, "", start);
-  }
-
-  /** The ids that vLLM keeps ({@code truncate_prompt_tokens}). */
-  private static int[] truncated(int[] ids, Truncation truncation) {
-    if (ids.length <= truncation.maxTokens()) {
-      return ids;
-    }
-    int kept = (int) truncation.maxTokens();
-    return switch (truncation.side()) {
-      case TOKENIZER_DEFAULT, KEEP_LAST -> Arrays.copyOfRange(ids, ids.length - kept, ids.length);
-      case KEEP_FIRST -> Arrays.copyOf(ids, kept);
-    };
   }
 
   private Understanding routable(

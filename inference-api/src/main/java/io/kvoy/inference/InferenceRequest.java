@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.inference;
 
+import java.util.Arrays;
 import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
@@ -65,6 +66,21 @@ public record InferenceRequest(
       KEEP_LAST,
       /** {@code truncation_side: right}: the first ids stay. */
       KEEP_FIRST
+    }
+
+    /**
+     * The ids that survive; the array itself when all do. Only for {@code maxTokens} of 0 or more:
+     * below that the worker's model length decides.
+     */
+    public int[] of(int[] ids) {
+      if (maxTokens >= ids.length) {
+        return ids;
+      }
+      int kept = (int) maxTokens;
+      return switch (side) {
+        case TOKENIZER_DEFAULT, KEEP_LAST -> Arrays.copyOfRange(ids, ids.length - kept, ids.length);
+        case KEEP_FIRST -> Arrays.copyOf(ids, kept);
+      };
     }
   }
 }
