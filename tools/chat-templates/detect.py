@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What vLLM sees in a template before it renders: the goldens of TemplateFactsTest.
 
-Needs vLLM 0.32 (vllm/renderers/hf.py), no model and no GPU.
+Needs vLLM 0.32 (vllm/renderers/hf.py, vllm/entrypoints/anthropic/serving.py), no model and no GPU.
 Usage: detect.py TEMPLATES_FOLDER > template-facts.jsonl
-One line per template: {"template","format","variables"}, and some sources of our own: {"source","format","variables"}.
+One line per template: {"template","format","variables","merges_system"}, and some sources of our own: {"source",…}.
 """
 import json
 import pathlib
 import sys
 
+from vllm.entrypoints.anthropic.serving import AnthropicServingMessages
 from vllm.renderers.hf import _detect_content_format, _resolve_chat_template_kwargs
 
 SOURCES = [
@@ -45,12 +46,23 @@ SOURCES = [
 ]
 
 
+def merges_system(text):
+    try:
+        return AnthropicServingMessages._detect_merge_inline_system(text)
+    except Exception:  # errors of Python itself stop a server; nothing to be equal to
+        return None
+
+
 def line(text):
     try:
         variables = sorted(_resolve_chat_template_kwargs(text))
     except Exception as error:
         variables = type(error).__name__
-    return {"format": _detect_content_format(text, default="string"), "variables": variables}
+    return {
+        "format": _detect_content_format(text, default="string"),
+        "variables": variables,
+        "merges_system": merges_system(text),
+    }
 
 
 def main():

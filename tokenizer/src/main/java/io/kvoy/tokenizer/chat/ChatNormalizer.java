@@ -88,15 +88,47 @@ final class ChatNormalizer {
 
   private ChatNormalizer() {}
 
-  static List<Json.Obj> messages(List<Json.Obj> messages, ContentFormat format) throws Stop {
+  /**
+   * @param keepsKeyOrder whether tool calls keep the order of their keys, as those of the responses
+   *     API do; all others pass through a model that puts {@code arguments} first
+   */
+  static List<Json.Obj> messages(
+      List<Json.Obj> messages, ContentFormat format, boolean keepsKeyOrder) throws Stop {
     List<Json.Obj> conversation = new ArrayList<>(messages.size());
     for (Json.Obj message : messages) {
-      conversation.add(message(message, format));
+      conversation.add(message(message, format, keepsKeyOrder));
     }
     return conversation;
   }
 
-  private static Json.Obj message(Json.Obj message, ContentFormat format) throws Stop {
+  /**
+   * For templates that take a system message in front only, the way the messages API treats them:
+   * all system texts joined without separator ({@code entrypoints/anthropic/serving.py}
+   * _convert_system_message).
+   */
+  static List<Json.Obj> systemMessagesMerged(List<Json.Obj> messages) throws Stop {
+    StringBuilder system = new StringBuilder();
+    List<Json.Obj> others = new ArrayList<>(messages.size());
+    for (Json.Obj message : messages) {
+      if (!hasRole(message, "system")) {
+        others.add(message);
+      } else if (message.get("content") instanceof Json.Str(String text)) {
+        system.append(text);
+      } else {
+        throw Stop.unsupported("message_shape");
+      }
+    }
+    if (others.size() < messages.size()) {
+      SequencedMap<String, Json> merged = new LinkedHashMap<>();
+      merged.put("role", new Json.Str("system"));
+      merged.put("content", new Json.Str(system.toString()));
+      others.addFirst(new Json.Obj(merged));
+    }
+    return others;
+  }
+
+  private static Json.Obj message(Json.Obj message, ContentFormat format, boolean keepsKeyOrder)
+      throws Stop {
     if (!(message.get("role") instanceof Json.Str(String role))) {
       throw Stop.unsupported("message_shape");
     }
@@ -108,7 +140,7 @@ final class ChatNormalizer {
     }
     result.put("content", content(parts, format));
     switch (role) {
-      case "assistant" -> addAssistantFields(message, result);
+      case "assistant" -> addAssistantFields(message, keepsKeyOrder, result);
       case "tool" -> {
         Json id = message.get("tool_call_id");
         if (id != null) {
@@ -299,8 +331,8 @@ final class ChatNormalizer {
     message.put("content", new Json.Str(String.join("\n", texts)));
   }
 
-  private static void addAssistantFields(Json.Obj message, SequencedMap<String, Json> result)
-      throws Stop {
+  private static void addAssistantFields(
+      Json.Obj message, boolean keepsKeyOrder, SequencedMap<String, Json> result) throws Stop {
     Json calls = message.get("tool_calls");
     if (calls != null && calls != Json.Null.NULL) {
       if (!(calls instanceof Json.Arr(var items))) {
@@ -308,7 +340,7 @@ final class ChatNormalizer {
       }
       List<Json> normalized = new ArrayList<>(items.size());
       for (Json item : items) {
-        normalized.add(toolCall(item));
+        normalized.add(toolCall(item, keepsKeyOrder));
       }
       if (!normalized.isEmpty()) {
         result.put("tool_calls", new Json.Arr(normalized));
@@ -324,45 +356,23 @@ final class ChatNormalizer {
     }
   }
 
-  private static Json toolCall(Json item) throws Stop {
+  private static Json toolCall(Json item, boolean keepsKeyOrder) throws Stop {
     if (!(item instanceof Json.Obj call)
         || !(call.get("function") instanceof Json.Obj function)
-        || !(function.get("name") instanceof Json.Str name)) {
+        || !(function.get("name") instanceof Json.Str)) {
       throw Stop.unsupported("tool_call_shape");
     }
     if (call.get("type") instanceof Json.Str(String type) && !type.equals("function")) {
       throw Stop.refused("chat completions only support assistant tool_calls of type 'function'.");
     }
-    Json arguments = arguments(function.get("arguments"));
-    SequencedMap<String, Json> inner = new LinkedHashMap<>();
-    if (isFromResponses(call, function)) {
-      inner.put("name", name);
-      inner.put("arguments", arguments);
-    } else {
-      inner.put("arguments", arguments);
-      inner.put("name", name);
+    Json.Obj inner = with(function, "arguments", arguments(function.get("arguments")));
+    if (keepsKeyOrder) {
+      return with(call, "function", inner);
     }
-    inner.putAll(others(function, Set.of("arguments", "name")));
-    SequencedMap<String, Json> result = new LinkedHashMap<>();
-    Json id = call.get("id");
-    if (id != null) {
-      result.put("id", id);
-    }
-    result.put("function", new Json.Obj(inner));
-    result.put("type", new Json.Str("function"));
-    result.putAll(others(call, Set.of("id", "function", "type")));
-    return new Json.Obj(result);
-  }
-
-  /**
-   * Requests of the chat and messages APIs pass through a model that puts {@code arguments} first,
-   * whatever the client sent. The responses API builds its calls itself ({@code
-   * entrypoints/openai/responses/utils.py}), name first, in this order of keys, which chat clients
-   * do not use.
-   */
-  private static boolean isFromResponses(Json.Obj call, Json.Obj function) {
-    return List.copyOf(call.fields().sequencedKeySet()).equals(List.of("id", "function", "type"))
-        && List.copyOf(function.fields().sequencedKeySet()).equals(List.of("name", "arguments"));
+    Json.Obj outer = with(call, "type", new Json.Str("function"));
+    return ordered(
+        with(outer, "function", ordered(inner, List.of("arguments", "name"))),
+        List.of("id", "function", "type"));
   }
 
   private static Json arguments(@Nullable Json arguments) {

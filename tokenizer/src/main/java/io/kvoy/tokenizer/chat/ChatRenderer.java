@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.tokenizer.chat;
 
+import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.ChatOptions;
 import io.kvoy.inference.Json;
 import io.kvoy.inference.Prompt;
@@ -15,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.SequencedMap;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -53,6 +55,12 @@ public final class ChatRenderer {
   private final ChatTemplateOptions options;
   private final Clock clock;
 
+  /** Whether system messages of the messages API all go to the front. */
+  private final boolean mergesSystemMessages;
+
+  /** What the messages API's disabled thinking is called. */
+  private final String disabledThinkingEffort;
+
   /**
    * @param clock time and zone that templates see through {@code strftime_now}; the workers' own
    *     zone, UTC in their images
@@ -66,6 +74,48 @@ public final class ChatRenderer {
     this.specialTokens = specialTokens;
     this.options = options;
     this.clock = clock;
+    this.mergesSystemMessages =
+        refusesLateSystemMessages(templates.plain())
+            || (templates.withTools() != null && refusesLateSystemMessages(templates.withTools()));
+    this.disabledThinkingEffort = hasWordForNoThinking() ? "none" : "low";
+  }
+
+  /** vLLM's trial ({@code entrypoints/anthropic/serving.py} _detect_merge_inline_system). */
+  static boolean refusesLateSystemMessages(Template template) {
+    List<Json> messages = new ArrayList<>();
+    for (String role : List.of("system", "user", "system", "user")) {
+      messages.add(message(role, "t"));
+    }
+    return template.failsInPlainJinja(
+        Map.of("messages", new Json.Arr(messages), "add_generation_prompt", new Json.Bool(false)));
+  }
+
+  /**
+   * Whether the effort {@code none} renders, and to something that no other effort renders to
+   * (vLLM's {@code entrypoints/anthropic/serving.py} _probe_disabled_thinking_effort).
+   */
+  private boolean hasWordForNoThinking() {
+    RenderResult none = renderEffort("none");
+    return none instanceof RenderResult.Rendered
+        && Stream.of("low", "medium", "high", "xhigh", "max")
+            .noneMatch(effort -> renderEffort(effort).equals(none));
+  }
+
+  private RenderResult renderEffort(String effort) {
+    ChatOptions request = new ChatOptions(null, null, null, effort, null, null, null, null);
+    try {
+      Prompt.Chat probe = new Prompt.Chat(List.of(message("user", "Hi")), List.of(), request);
+      return render(prepare(probe, effort));
+    } catch (ChatNormalizer.Stop stop) {
+      return new RenderResult.Refused(stop.reason());
+    }
+  }
+
+  private static Json.Obj message(String role, String content) {
+    SequencedMap<String, Json> fields = new LinkedHashMap<>();
+    fields.put("role", new Json.Str(role));
+    fields.put("content", new Json.Str(content));
+    return new Json.Obj(fields);
   }
 
   /** The worker's text for this conversation. */
@@ -91,7 +141,18 @@ public final class ChatRenderer {
       Map<String, Json> kwargs) {}
 
   Input prepare(Prompt.Chat chat) throws ChatNormalizer.Stop {
-    Map<String, Json> kwargs = kwargs(chat);
+    String effort = chat.options().reasoningEffort();
+    return prepare(
+        chat,
+        isAnthropic(chat.options()) && "none".equals(effort) ? disabledThinkingEffort : effort);
+  }
+
+  static boolean isAnthropic(ChatOptions options) {
+    return options.source() == ApiKind.MESSAGES || options.source() == ApiKind.COUNT_TOKENS;
+  }
+
+  private Input prepare(Prompt.Chat chat, @Nullable String effort) throws ChatNormalizer.Stop {
+    Map<String, Json> kwargs = kwargs(chat, effort);
     Json tools = kwargs.remove("tools");
     if (tools == null) {
       tools = Json.Null.NULL;
@@ -103,7 +164,12 @@ public final class ChatRenderer {
     if (format == null) {
       format = template.iteratesOverContent() ? ContentFormat.OPENAI : ContentFormat.STRING;
     }
-    List<Json.Obj> messages = ChatNormalizer.messages(chat.messages(), format);
+    List<Json.Obj> sent = chat.messages();
+    if (mergesSystemMessages && isAnthropic(chat.options())) {
+      sent = ChatNormalizer.systemMessagesMerged(sent);
+    }
+    List<Json.Obj> messages =
+        ChatNormalizer.messages(sent, format, chat.options().source() == ApiKind.RESPONSES);
     kwargs.keySet().removeIf(name -> !reaches(template, name));
     return new Input(template, format, messages, tools, kwargs);
   }
@@ -124,7 +190,8 @@ public final class ChatRenderer {
    * Template variables before the template has its say: server defaults, then the request, then its
    * own fields.
    */
-  private Map<String, Json> kwargs(Prompt.Chat chat) throws ChatNormalizer.Stop {
+  private Map<String, Json> kwargs(Prompt.Chat chat, @Nullable String effort)
+      throws ChatNormalizer.Stop {
     ChatOptions request = chat.options();
     Json.Obj own = request.chatTemplateKwargs();
     Map<String, Json> ownKwargs = own == null ? Map.of() : own.fields();
@@ -152,7 +219,6 @@ public final class ChatRenderer {
     if (request.documents() != null) {
       kwargs.put("documents", request.documents());
     }
-    String effort = request.reasoningEffort();
     if (effort != null) {
       kwargs.put("reasoning_effort", new Json.Str(effort));
       if (!ownKwargs.containsKey("enable_thinking")) {

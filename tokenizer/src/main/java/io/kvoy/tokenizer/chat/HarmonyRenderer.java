@@ -114,6 +114,12 @@ public final class HarmonyRenderer {
   private List<Message> messages(Prompt.Chat chat) throws ChatNormalizer.Stop {
     ChatOptions options = chat.options();
     List<Json.Obj> rest = chat.messages();
+    String effort = options.reasoningEffort();
+    if (ChatRenderer.isAnthropic(options)) {
+      // No word for no thinking here, and no template that would take a late system message.
+      rest = ChatNormalizer.systemMessagesMerged(rest);
+      effort = "none".equals(effort) ? "low" : effort;
+    }
     String instructions = null;
     if (!rest.isEmpty() && isInstruction(rest.getFirst())) {
       instructions = flatText(rest.getFirst().get("content"));
@@ -125,7 +131,7 @@ public final class HarmonyRenderer {
             && choice.equals("none");
     List<Json> tools = excluded ? List.of() : chat.tools();
     List<Message> messages = new ArrayList<>();
-    messages.add(system(options.reasoningEffort(), !tools.isEmpty()));
+    messages.add(system(effort, !tools.isEmpty()));
     if ((instructions != null && !instructions.isEmpty()) || !tools.isEmpty()) {
       messages.add(developer(instructions, tools));
     }

@@ -195,10 +195,7 @@ sealed interface Node {
         test.arguments().addTo(children);
       }
       case Unary unary -> children.add(unary.node());
-      case Binary binary -> {
-        children.add(binary.left());
-        children.add(binary.right());
-      }
+      case Binary binary -> addOperands(children, binary);
       case Compare(var left, var operands) -> {
         children.add(left);
         for (Operand operand : operands) {
@@ -256,6 +253,18 @@ sealed interface Node {
       }
     }
     return children;
+  }
+
+  /** All operands of a chain such as {@code a + b + c}, which is as deep as it is long. */
+  private static void addOperands(List<Node> children, Binary binary) {
+    List<Node> operands = new ArrayList<>();
+    Expression left = binary;
+    while (left instanceof Binary inner) {
+      operands.add(inner.right());
+      left = inner.left();
+    }
+    operands.add(left);
+    children.addAll(operands.reversed());
   }
 
   private static void addIfPresent(List<Node> children, @Nullable Node child) {

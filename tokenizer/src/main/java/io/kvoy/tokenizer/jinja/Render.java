@@ -15,13 +15,18 @@ final class Render {
   private final RenderLimits limits;
   private final Clock clock;
   private final Map<String, Object> variables;
+
+  /** Whether the functions that transformers adds are missing. */
+  private final boolean isPlain;
+
   private long workLeft;
   private int depth;
 
-  Render(RenderLimits limits, Clock clock, Map<String, Object> variables) {
+  Render(RenderLimits limits, Clock clock, Map<String, Object> variables, boolean isPlain) {
     this.limits = limits;
     this.clock = clock;
     this.variables = variables;
+    this.isPlain = isPlain;
     this.workLeft = limits.maxWork();
   }
 
@@ -36,7 +41,8 @@ final class Render {
       return value;
     }
     Object global = Globals.get(name);
-    return global == null ? Frame.MISSING : global;
+    boolean hidden = isPlain && !Globals.isJinjaGlobal(name);
+    return global == null || hidden ? Frame.MISSING : global;
   }
 
   /** Accounts for work about to be done. */

@@ -24,11 +24,18 @@ public final class Template {
   private final String source;
   private final List<Node.Statement> syntax;
   private final Compiler.Program program;
+  private final boolean usesGeneration;
 
   private Template(String source, List<Node.Statement> syntax, Compiler.Program program) {
     this.source = source;
     this.syntax = syntax;
     this.program = program;
+    this.usesGeneration = syntax.stream().anyMatch(Template::usesGeneration);
+  }
+
+  private static boolean usesGeneration(Node node) {
+    return (node instanceof Node.CallBlock block && block.call() == null)
+        || Node.children(node).stream().anyMatch(Template::usesGeneration);
   }
 
   /** Compiles a template, once per model. */
@@ -49,10 +56,15 @@ public final class Template {
 
   /** Renders with these variables. Never throws for any variables. */
   public RenderResult render(Map<String, Json> variables, RenderLimits limits, Clock clock) {
+    return render(variables, limits, clock, false);
+  }
+
+  private RenderResult render(
+      Map<String, Json> variables, RenderLimits limits, Clock clock, boolean isPlain) {
     Map<String, Object> values = HashMap.newHashMap(variables.size());
     try {
       variables.forEach((name, value) -> values.put(name, Values.fromJson(value)));
-      Render render = new Render(limits, clock, values);
+      Render render = new Render(limits, clock, values, isPlain);
       Frame frame = new Frame(render, null, program.function().size());
       program.enter().run(frame);
       StringBuilder out = new StringBuilder(1024);
@@ -63,6 +75,25 @@ public final class Template {
     } catch (StackOverflowError e) {
       return new RenderResult.Unsupported("limit_depth");
     }
+  }
+
+  /**
+   * Whether these variables make the template fail in plain Jinja2, without {@code
+   * raise_exception}, {@code strftime_now} and {@code generation} blocks. vLLM tries templates out
+   * that way; errors of Python itself, such as a wrong type, do not count.
+   */
+  public boolean failsInPlainJinja(Map<String, Json> variables) {
+    if (usesGeneration) {
+      return true;
+    }
+    return switch (render(variables, RenderLimits.DEFAULTS, Clock.systemUTC(), true)) {
+      case RenderResult.Rendered _, RenderResult.Unsupported _ -> false;
+      case RenderResult.Refused _ -> true;
+      case RenderResult.Failed(String kind) ->
+          kind.equals("undefined_error")
+              || kind.equals("security_error")
+              || kind.equals("template_error");
+    };
   }
 
   /** The template as it was given. */

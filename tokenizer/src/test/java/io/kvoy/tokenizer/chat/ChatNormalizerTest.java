@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.kvoy.inference.Json;
 import io.kvoy.inference.Prompt;
 import java.util.List;
-import java.util.Set;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Named;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -18,15 +17,8 @@ import org.junit.jupiter.params.provider.MethodSource;
  * there.
  */
 class ChatNormalizerTest {
-  /**
-   * The order of keys that is taken for the responses API's, see {@code
-   * ChatNormalizer.isFromResponses}.
-   */
-  private static final Set<String> KNOWN_DIFFERENCES = Set.of("call-responses-order");
-
   private static Stream<Json.Obj> goldens() {
-    return TestData.jsonLines("goldens/normalized.jsonl").stream()
-        .filter(golden -> !KNOWN_DIFFERENCES.contains(TestData.string(golden, "id")));
+    return TestData.jsonLines("goldens/normalized.jsonl").stream();
   }
 
   static Stream<Named<Json.Obj>> messages() {
@@ -69,6 +61,6 @@ class ChatNormalizerTest {
   private static String normalized(Json.Obj golden, ContentFormat format) throws Exception {
     Prompt.Chat chat = TestData.chat((Json.Obj) TestData.field(golden, "request"));
     return TestData.text(
-        new Json.Arr(List.copyOf(ChatNormalizer.messages(chat.messages(), format))));
+        new Json.Arr(List.copyOf(ChatNormalizer.messages(chat.messages(), format, false))));
   }
 }

@@ -47,6 +47,17 @@ class TemplateFactsTest {
         .containsExactlyElementsOf(expected);
   }
 
+  static Stream<Named<Json.Obj>> templatesTriedOut() {
+    return templates().filter(named -> TestData.has(named.getPayload(), "merges_system"));
+  }
+
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("templatesTriedOut")
+  void findsLateSystemMessagesRefusedAsTheWorkerDoes(Json.Obj golden) {
+    assertThat(new Json.Bool(ChatRenderer.refusesLateSystemMessages(parse(golden))))
+        .isEqualTo(golden.get("merges_system"));
+  }
+
   private static Template parse(Json.Obj golden) {
     String source =
         TestData.has(golden, "source")
