@@ -90,6 +90,8 @@ public interface KvCacheListener {
     OPAQUE,
     /** Event type or group kind that is not known here. */
     UNKNOWN_KIND,
+    /** Announced again on a client's wish, without a new copy. */
+    REPEATED,
     /** The index is full. */
     INDEX_FULL,
     /** The worker's life is over. */

@@ -14,6 +14,11 @@ import org.jspecify.annotations.Nullable;
  *
  * <ul>
  *   <li>A hash that is stored twice has two physical copies and must be removed twice.
+ *   <li>A client may have the prefix that its request hit announced once more ({@code
+ *       kv_cache_report_mode}); no removal belongs to that. It shows as a chain's beginning of
+ *       which everything is there, directly before the blocks that continue it, and is not counted.
+ *       (A model with one cache group never computes the beginning of a chain again that it holds,
+ *       except for requests that ask for prompt log probabilities.)
  *   <li>A block is placed behind its parent's key; one whose parent is unknown is an orphan and
  *       left out.
  *   <li>Placeholders of offloading connectors (no tokens) take the key that the hash already has in
@@ -31,6 +36,7 @@ public final class WorkerBlocks {
   private static final int GPU = Tier.GPU.plane();
   private static final int FIRST_GROUP_PLANE = Tier.COUNT;
   private static final int NO_PLANE = -1;
+  private static final long[] NO_HASHES = {};
 
   private final PrefixIndex index;
   private final Worker worker;
@@ -52,6 +58,10 @@ public final class WorkerBlocks {
   private int mainGroup = KvEvent.NO_GROUP;
   private int blockTokens;
   private boolean hasOffload;
+
+  /** Blocks of the last event, if it began a chain and brought only what was there already. */
+  private long[] repeated = NO_HASHES;
+
   private HashVerification hashes = new HashVerification.Pending(0);
 
   WorkerBlocks(
@@ -124,6 +134,7 @@ public final class WorkerBlocks {
     planes = new @Nullable EngineTable[KeyTable.MAX_PLANES];
     shared = new EngineTable.@Nullable LongCounts[KeyTable.MAX_PLANES];
     hasOffload = false;
+    repeated = NO_HASHES;
     index.retire(old, oldPlanes, member());
     index.placements.emptied(worker);
   }
@@ -269,6 +280,13 @@ public final class WorkerBlocks {
       blockTokens = event.blockSize();
       index.publish(member());
     }
+    if (event.hasParent()
+        && repeated.length > 0
+        && event.parent() == repeated[repeated.length - 1]) {
+      takeBackRepeated(plane);
+    }
+    boolean isRepeat = !event.hasParent() && plane == GPU && count > 1 && holdsAll(event.hashes());
+    repeated = isRepeat && groups.isEmpty() ? event.hashes() : NO_HASHES;
     int added = 0;
     int opaque = 0;
     for (int i = 0; i < count; i++) {
@@ -286,6 +304,25 @@ public final class WorkerBlocks {
       skip(SkipReason.OPAQUE, opaque);
     }
     return added;
+  }
+
+  private boolean holdsAll(long[] blocks) {
+    for (long hash : blocks) {
+      if (!holds(hash)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private void takeBackRepeated(int plane) {
+    EngineTable table = planes[plane];
+    for (long hash : repeated) {
+      if (table != null) {
+        table.removeCopy(hash);
+      }
+    }
+    skip(SkipReason.REPEATED, repeated.length);
   }
 
   private void verify(KvEvent.BlockStored event) {

@@ -52,7 +52,7 @@ class RecordedSessionsTest {
     assertThat(messages).isGreaterThan(4);
     assertThat(heard.skipped.keySet())
         .as("nothing is unplaced, but window blocks wait for the main group in the same batch")
-        .isSubsetOf(KvCacheListener.SkipReason.WINDOW_GROUP);
+        .isSubsetOf(KvCacheListener.SkipReason.WINDOW_GROUP, KvCacheListener.SkipReason.REPEATED);
   }
 
   private void assertMatchesModel() {
@@ -122,6 +122,32 @@ class RecordedSessionsTest {
     assertThat(blocks.hashVerification())
         .isEqualTo(new HashVerification.Unmatched(HashVerifier.CHAINS));
     assertThat(cachedTokens(CacheIdentity.PLAIN, Fleet.ids(100, 17))).isEqualTo(16);
+  }
+
+  /** The chat requests of the session share a prefix of four blocks; vLLM's answers in brackets. */
+  @Test
+  void prefixAnnouncedOnAClientsWishIsNotACopyThatWouldOutliveItsRemoval() {
+    int[] prefix = null;
+    Map<String, Integer> before = new HashMap<>();
+    for (RecordedSession.Step step : RecordedSession.read("session-a")) {
+      if (step instanceof RecordedSession.Published(var frames)) {
+        KvBatch batch = batch(frames);
+        blocks.apply(batch);
+        if (prefix == null && batch.events().getFirst() instanceof KvEvent.BlockStored stored) {
+          prefix = stored.tokens();
+        }
+      } else if (prefix != null && step instanceof RecordedSession.Asked(String id, _, _)) {
+        before.put(id, cachedTokens(CacheIdentity.PLAIN, Fleet.concat(prefix, Fleet.ids(7, 31))));
+      }
+    }
+
+    assertThat(before)
+        .containsEntry("c6-session", 128)
+        .containsEntry("c6b-full-report", 128)
+        .containsEntry("m1", 128)
+        .containsEntry("c7-after-evict", 0)
+        .containsEntry("c9-again", 128);
+    assertThat(heard.skipped).containsEntry(KvCacheListener.SkipReason.REPEATED, 4);
   }
 
   @Test

@@ -4,6 +4,7 @@ package io.kvoy.scoring.kvcache;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
@@ -24,6 +25,7 @@ final class ReferenceModel {
   private final Map<Long, int[]> tokensByHash = new HashMap<>();
   private final Map<Long, String> identityByHash = new HashMap<>();
   private final Map<Integer, Integer> windowBlocks = new TreeMap<>();
+  private List<Long> reported = List.of();
   private int mainGroup = -2;
   private int blockSize = 1;
 
@@ -51,6 +53,19 @@ final class ReferenceModel {
     } else {
       windowBlocks.put(
           event.group(), (event.windowTokens() - 1 + event.blockSize() - 1) / event.blockSize());
+    }
+    Map<Long, Integer> live = copies.computeIfAbsent(event.group(), _ -> new TreeMap<>());
+    if (isMain && event.hasParent() && reported.indexOf(event.parent()) > 0) {
+      // The prefix that a request hit, announced on its client's wish: these are no copies.
+      reported.forEach(hash -> live.computeIfPresent(hash, (_, n) -> n - 1));
+    }
+    if (isMain) {
+      boolean isReport =
+          !event.hasParent()
+              && windowBlocks.isEmpty()
+              && event.hashes().length > 1
+              && Arrays.stream(event.hashes()).allMatch(live::containsKey);
+      reported = isReport ? Arrays.stream(event.hashes()).boxed().toList() : List.of();
     }
     int[] prefix = event.hasParent() ? tokensByHash.get(event.parent()) : new int[0];
     String identity =

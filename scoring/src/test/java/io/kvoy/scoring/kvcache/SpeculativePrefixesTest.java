@@ -5,6 +5,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.kvoy.scoring.fleet.Worker;
 import java.util.Arrays;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 
 class SpeculativePrefixesTest {
@@ -190,5 +195,38 @@ class SpeculativePrefixesTest {
     assertThat(speculative.counts().live()).isLessThanOrEqualTo(4096);
     assertThat(speculative.counts().displaced()).isGreaterThan(100_000);
     assertThat(expected(worker, keys(Fleet.ids(99_999 * 100, 33)))).isEqualTo(32);
+  }
+
+  @Test
+  void readersNeverSeeAnotherWorkersExpectationWhileEntriesComeAndGo() throws Exception {
+    BlockKeys asked = keys(Fleet.ids(1, 16 * 8 + 1));
+    AtomicBoolean isRunning = new AtomicBoolean(true);
+    try (ExecutorService reader = Executors.newSingleThreadExecutor()) {
+      Future<Integer> merges =
+          reader.submit(
+              () -> {
+                PrefixMatch seen = new PrefixMatch();
+                int count = 0;
+                while (isRunning.get()) {
+                  index.lookup(asked, seen);
+                  speculative.merge(asked, seen);
+                  // The other worker only ever gets prompts that begin otherwise.
+                  assertThat(seen.expectedTokens(other)).isZero();
+                  assertThat(seen.expectedTokens(worker)).isIn(0, 16, 32, 48, 64, 80, 96, 112, 128);
+                  count++;
+                }
+                return count;
+              });
+      for (int i = 0; i < 20_000; i++) {
+        BlockKeys elsewhere = keys(Fleet.ids(1_000_000 + i * 7, 16 * 8 + 1));
+        speculative.routed(worker, asked, new PrefixMatch(), TTL);
+        speculative.routed(other, elsewhere, new PrefixMatch(), TTL);
+        speculative.withdraw(worker, asked);
+        speculative.withdraw(other, elsewhere);
+      }
+      isRunning.set(false);
+      assertThat(merges.get(20, TimeUnit.SECONDS)).isPositive();
+    }
+    assertThat(speculative.counts().live()).isZero();
   }
 }
