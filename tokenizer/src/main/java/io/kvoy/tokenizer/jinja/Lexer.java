@@ -62,9 +62,9 @@ final class Lexer {
         sign = 0;
       }
       String before = source.substring(pos, tag);
-      int newlines = count(before);
-      data(stripBefore(before, sign, kind));
-      line += newlines - count(stripBefore(before, sign, kind));
+      String kept = stripBefore(before, sign, kind);
+      data(kept);
+      line += count(before) - count(kept);
       int rawEnd = kind == '%' ? endOfRawBegin(inner) : -1;
       if (rawEnd >= 0) {
         advanceTo(tag, rawEnd);
@@ -169,9 +169,8 @@ final class Lexer {
       }
       String body = source.substring(pos, i);
       String kept = stripBefore(body, sign, '%');
-      int newlines = count(body) - count(kept);
       data(kept);
-      line += newlines;
+      line += count(body) - count(kept);
       advanceTo(i, end);
       atLineStart = source.charAt(end - 1) == '\n';
       return;

@@ -21,11 +21,6 @@ final class TemplateError extends RuntimeException {
     return result;
   }
 
-  /** The kind when Python fails too, else null. */
-  boolean isPythonError(String kind) {
-    return result instanceof RenderResult.Failed(String own) && own.equals(kind);
-  }
-
   static TemplateError refused(String message) {
     return new TemplateError(new RenderResult.Refused(message));
   }
