@@ -79,6 +79,9 @@ public final class Picker {
 
   private static final double MAX_NOISE_SHARE = 0.5;
 
+  /** A second copy of a prefix is not worth less than this. */
+  private static final double IDLE_HOLDER_FLOOR_MILLIS = 20;
+
   private final LongSupplier nanoClock;
   private final AtomicLong picks = new AtomicLong();
 
@@ -464,9 +467,14 @@ public final class Picker {
             predictor.coefficients(sheet.considered.workers.get(holder)).noiseShare(),
             MIN_NOISE_SHARE,
             MAX_NOISE_SHARE);
-    return sheet.score(best) < sheet.score(holder) * (1 - noise) - settings.tieFloorMillis()
-        ? best
-        : holder;
+    double floorMillis = settings.tieFloorMillis();
+    if (sheet.loads[holder].prefilling() == 0) {
+      // Nobody waits there: what is left are learned speeds, which between like workers differ by
+      // chance. Only a holder that is plainly slower is left.
+      noise = MAX_NOISE_SHARE;
+      floorMillis = IDLE_HOLDER_FLOOR_MILLIS;
+    }
+    return sheet.score(best) < sheet.score(holder) * (1 - noise) - floorMillis ? best : holder;
   }
 
   private double tieLimit(Sheet sheet, int best) {

@@ -455,6 +455,24 @@ class PickerTest {
   }
 
   @Test
+  void anIdleHolderIsNotLeftForASmallDifferenceInLearnedSpeed() {
+    var fleet = new TestFleet(2);
+    settle(fleet);
+    for (int i = 0; i < 60; i++) {
+      fleet.predictor.learn(
+          new Lesson(fleet.worker(0), new Features(100, 0, 0, 0, 0), 40, 40, false));
+      fleet.predictor.learn(
+          new Lesson(fleet.worker(1), new Features(100, 0, 0, 0, 0), 25, 25, false));
+    }
+    for (int i = 0; i < 20; i++) {
+      Pick.Picked picked =
+          fleet.pick(PickRequest.of(fleet.workers(), 100, worker -> worker.slot() == 0 ? 64 : 0));
+      assertThat(picked.worker().slot()).isZero();
+      picked.flight().ended(Outcome.SUCCESS);
+    }
+  }
+
+  @Test
   void aPrefixIsLeftWhenItsHolderHasAQueue() {
     var fleet = new TestFleet(2);
     settle(fleet);
