@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -81,7 +82,22 @@ final class RoutingVllmIT {
     // 20 conversations of 5 turns, one at a time; sized so that both caches together hold a few of
     // them: evictions happen, and must be known.
     List<Conversation> load = new Workloads(1).multiTurn(20, 5, 250, 90, 12);
-    List<Turn> turns = LoadRun.run(client, load, 1, _ -> {});
+    // A reader takes a moment before the next turn; events follow an answer within milliseconds.
+    List<Turn> turns =
+        LoadRun.run(client, load, 1, _ -> LockSupport.parkNanos(Duration.ofMillis(150).toNanos()));
+    turns.stream()
+        .filter(turn -> turn.answer().ok())
+        .filter(turn -> !isExact(turn))
+        .forEach(
+            turn ->
+                System.out.printf(
+                    "conversation %d turn %d: predicted %s, reported %d of %d: %s%n",
+                    turn.conversation(),
+                    turn.turn(),
+                    turn.answer().header("x-kvoy-predicted-cached-tokens"),
+                    turn.answer().cachedTokens(),
+                    turn.answer().promptTokens(),
+                    turn.answer().header("x-kvoy-why")));
 
     assertThat(turns).hasSize(100).extracting(Turn::answer).allMatch(ChatAnswer::ok);
     Map<Integer, List<Turn>> byConversation =
@@ -92,14 +108,7 @@ final class RoutingVllmIT {
                 .extracting(turn -> turn.answer().header("x-kvoy-target"))
                 .as("workers of conversation %d", conversation)
                 .containsOnly(own.getFirst().answer().header("x-kvoy-target")));
-    long exact =
-        turns.stream()
-            .filter(
-                turn ->
-                    turn.answer()
-                        .header("x-kvoy-predicted-cached-tokens")
-                        .equals(Long.toString(turn.answer().cachedTokens())))
-            .count();
+    long exact = turns.stream().filter(RoutingVllmIT::isExact).count();
     System.out.printf(
         "vLLM: predicted cached tokens equal to reported ones in %d of %d turns; cached %.0f %% of"
             + " prompt tokens%n",
@@ -108,6 +117,12 @@ final class RoutingVllmIT {
     assertThat(turns)
         .filteredOn(turn -> turn.turn() > 1)
         .allMatch(turn -> turn.answer().cachedTokens() > 0);
+  }
+
+  private static boolean isExact(Turn turn) {
+    return turn.answer()
+        .header("x-kvoy-predicted-cached-tokens")
+        .equals(Long.toString(turn.answer().cachedTokens()));
   }
 
   @Test
