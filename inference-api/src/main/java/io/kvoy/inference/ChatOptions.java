@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.inference;
 
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -23,6 +24,8 @@ import org.jspecify.annotations.Nullable;
  *     none} ({@code entrypoints/anthropic/serving.py}); for {@link ApiKind#RESPONSES} messages
  *     reach the template without the field order that the chat request's schema gives them ({@code
  *     entrypoints/openai/responses/utils.py})
+ * @param responses the parts of a {@code /v1/responses} request as sent, for models whose prompt is
+ *     made from them and not from a conversation (gpt-oss); null for every other API
  */
 public record ChatOptions(
     @Nullable Boolean addGenerationPrompt,
@@ -33,7 +36,45 @@ public record ChatOptions(
     Json.@Nullable Arr documents,
     @Nullable String chatTemplate,
     @Nullable Json toolChoice,
-    ApiKind source) {
+    ApiKind source,
+    @Nullable Responses responses) {
+
+  /**
+   * What a {@code /v1/responses} request says, unconverted.
+   *
+   * @param instructions {@code instructions} as sent, null when absent
+   * @param input {@code input} as sent: a string or an array of items
+   * @param tools {@code tools} as sent, empty when none
+   */
+  public record Responses(@Nullable String instructions, Json input, List<Json> tools) {
+    public Responses {
+      tools = List.copyOf(tools);
+    }
+  }
+
+  /** Options of any API but the responses one. */
+  public ChatOptions(
+      @Nullable Boolean addGenerationPrompt,
+      @Nullable Boolean continueFinalMessage,
+      @Nullable Boolean addSpecialTokens,
+      @Nullable String reasoningEffort,
+      Json.@Nullable Obj chatTemplateKwargs,
+      Json.@Nullable Arr documents,
+      @Nullable String chatTemplate,
+      @Nullable Json toolChoice,
+      ApiKind source) {
+    this(
+        addGenerationPrompt,
+        continueFinalMessage,
+        addSpecialTokens,
+        reasoningEffort,
+        chatTemplateKwargs,
+        documents,
+        chatTemplate,
+        toolChoice,
+        source,
+        null);
+  }
 
   /** Options of a chat completion request. */
   public ChatOptions(

@@ -68,17 +68,32 @@ public record InferenceRequest(
       KEEP_FIRST
     }
 
-    /**
-     * The ids that survive; the array itself when all do. Only for {@code maxTokens} of 0 or more:
-     * below that the worker's model length decides.
-     */
+    /** {@link #of(int[], int, int)} where the cut takes no care of special tokens. */
     public int[] of(int[] ids) {
+      return of(ids, 0, 0);
+    }
+
+    /**
+     * The ids that survive; the array itself when all do. Only for {@code maxTokens} of at least
+     * {@code before} and {@code after} together: below 0 the worker's model length decides.
+     *
+     * @param before special tokens in front of the text. The tokenizer's own cut (no side given) is
+     *     made before they are put there, so they stay; a cut at a given side is made last
+     * @param after special tokens behind the text
+     */
+    public int[] of(int[] ids, int before, int after) {
       if (maxTokens >= ids.length) {
         return ids;
       }
       int kept = (int) maxTokens;
       return switch (side) {
-        case TOKENIZER_DEFAULT, KEEP_LAST -> Arrays.copyOfRange(ids, ids.length - kept, ids.length);
+        case TOKENIZER_DEFAULT -> {
+          int[] cut = new int[kept];
+          System.arraycopy(ids, 0, cut, 0, before);
+          System.arraycopy(ids, ids.length - kept + before, cut, before, kept - before);
+          yield cut;
+        }
+        case KEEP_LAST -> Arrays.copyOfRange(ids, ids.length - kept, ids.length);
         case KEEP_FIRST -> Arrays.copyOf(ids, kept);
       };
     }

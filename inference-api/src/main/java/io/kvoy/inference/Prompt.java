@@ -2,6 +2,7 @@
 package io.kvoy.inference;
 
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** What the model is to read, before any chat template and tokenizer. */
 public sealed interface Prompt {
@@ -46,6 +47,14 @@ public sealed interface Prompt {
    *
    * @param reason short metric-safe word such as {@code image_part} or {@code previous_response_id}
    * @param approxChars number of text characters seen, for a load estimate
+   * @param readable the conversation when images, sounds and the like are all that is unreadable in
+   *     it: content parts that are no text. What stands before the first message with such a part
+   *     is known. Null otherwise
    */
-  record Unreadable(String reason, int approxChars) implements Prompt {}
+  record Unreadable(String reason, int approxChars, @Nullable Chat readable) implements Prompt {
+
+    public Unreadable(String reason, int approxChars) {
+      this(reason, approxChars, null);
+    }
+  }
 }

@@ -3,11 +3,15 @@ package io.kvoy.inference.dialect;
 
 import io.kvoy.inference.Json;
 import java.util.List;
+import java.util.Set;
 
 /**
  * Which message contents are text through and through (vLLM 0.32 {@code renderers/chat_utils.py}).
  */
 final class ChatParts {
+  private static final Set<String> MEDIA =
+      Set.of("image_part", "audio_part", "video_part", "file_part");
+
   private ChatParts() {}
 
   /** Notes the text of a message's content, and a doubt for everything in it that is not text. */
@@ -27,7 +31,9 @@ final class ChatParts {
       case Json.Obj object -> {
         String type = object.get("type") instanceof Json.Str(String t) ? t : "";
         String field = textFieldOf(type);
-        if (field.isEmpty()) {
+        if (MEDIA.contains(reasonFor(type))) {
+          envelope.media(reasonFor(type));
+        } else if (field.isEmpty()) {
           envelope.doubt(reasonFor(type));
         } else if (Envelope.present(object, "uuid") != null) {
           // With an id vLLM looks for a media key whatever the type says.

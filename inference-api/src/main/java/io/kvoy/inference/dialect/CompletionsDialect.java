@@ -16,6 +16,12 @@ final class CompletionsDialect {
   /** {@code CompletionRequest.max_tokens}: what a missing or null limit means. */
   private static final long DEFAULT_MAX_TOKENS = 16;
 
+  /**
+   * Prompts of one request that are looked at. vLLM takes more, but each costs a look-up of its own
+   * however short it is, and 2 MB hold half a million of them.
+   */
+  static final int MAX_PROMPTS = 256;
+
   private CompletionsDialect() {}
 
   static InferenceRequest read(Envelope envelope) {
@@ -66,6 +72,10 @@ final class CompletionsDialect {
     }
     return switch (items.getFirst()) {
       case Json.Str _ -> ofStrings(items, envelope);
+      case Json.Arr _ when items.size() > MAX_PROMPTS -> {
+        envelope.doubt("many_prompts");
+        yield nothing();
+      }
       case Json.Arr _ -> ofIdArrays(items, envelope);
       case Json.Int _ -> {
         List<int[]> prompts = new ArrayList<>();
@@ -80,6 +90,9 @@ final class CompletionsDialect {
   }
 
   private static Prompt ofStrings(List<Json> items, Envelope envelope) {
+    if (items.size() > MAX_PROMPTS) {
+      envelope.doubt("many_prompts");
+    }
     List<String> texts = new ArrayList<>(items.size());
     for (Json item : items) {
       if (item instanceof Json.Str(String text)) {

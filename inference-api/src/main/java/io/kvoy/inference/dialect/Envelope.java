@@ -29,6 +29,10 @@ final class Envelope {
   private final boolean stream;
   private @Nullable Mistake mistake;
   private @Nullable String doubt;
+
+  /** Whether media are all the doubt there is. */
+  private boolean onlyMedia = true;
+
   private long textChars;
 
   /** Something that no worker can serve. */
@@ -70,6 +74,14 @@ final class Envelope {
   }
 
   void doubt(String reason) {
+    onlyMedia = false;
+    if (doubt == null) {
+      doubt = reason;
+    }
+  }
+
+  /** A doubt about a content part that is no text and stays in the message as it is. */
+  void media(String reason) {
     if (doubt == null) {
       doubt = reason;
     }
@@ -220,7 +232,10 @@ final class Envelope {
     Prompt known =
         doubt == null
             ? prompt
-            : new Prompt.Unreadable(doubt, (int) Math.min(textChars, Integer.MAX_VALUE));
+            : new Prompt.Unreadable(
+                doubt,
+                (int) Math.min(textChars, Integer.MAX_VALUE),
+                onlyMedia && prompt instanceof Prompt.Chat chat ? chat : null);
     return new InferenceRequest(
         api,
         model,

@@ -187,8 +187,10 @@ final class MessagesDialect {
       if (!toolCalls.isEmpty()) {
         message.put("tool_calls", new Json.Arr(toolCalls));
       }
-      if (parts.size() == 1) {
-        message.put("content", ((Json.Obj) parts.getFirst()).fields().get("text"));
+      if (parts.size() == 1
+          && parts.getFirst() instanceof Json.Obj only
+          && only.get("text") instanceof Json.Str text) {
+        message.put("content", text);
       } else if (!parts.isEmpty()) {
         message.put("content", new Json.Arr(parts));
       }
@@ -215,11 +217,17 @@ final class MessagesDialect {
         case "redacted_thinking" -> {}
         case "tool_use" -> toolUse(block);
         case "tool_result" -> toolResult(block);
-        case "image" -> envelope.doubt("image_part");
-        case "document" -> envelope.doubt("file_part");
+        case "image" -> media("image_part", block);
+        case "document" -> media("file_part", block);
         case "tool_reference" -> envelope.doubt("tool_reference");
         default -> envelope.doubt("unknown_block");
       }
+    }
+
+    /** Stays among the parts, so that it is seen how far the text goes. */
+    private void media(String reason, Json.Obj block) {
+      envelope.media(reason);
+      parts.add(block);
     }
 
     private void toolUse(Json.Obj block) {

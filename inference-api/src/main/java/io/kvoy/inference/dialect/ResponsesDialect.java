@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.SequencedMap;
 import org.jspecify.annotations.Nullable;
 
@@ -62,7 +63,11 @@ final class ResponsesDialect {
             null,
             null,
             envelope.get("tool_choice"),
-            ApiKind.RESPONSES);
+            ApiKind.RESPONSES,
+            new ChatOptions.Responses(
+                instructions,
+                Objects.requireNonNullElse(envelope.get("input"), Json.Null.NULL),
+                envelope.get("tools") instanceof Json.Arr(List<Json> sent) ? sent : List.of()));
     Prompt forwarded = envelope.forwardedTokens();
     return envelope.request(
         forwarded != null ? forwarded : new Prompt.Chat(messages, tools, options),

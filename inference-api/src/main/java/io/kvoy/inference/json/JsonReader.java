@@ -34,12 +34,29 @@ import java.util.Map;
  * body. Immutable; called on any thread.
  */
 public final class JsonReader {
-  /** Longest UTF-8 form of one code point. */
-  private static final int MAX_UTF8_BYTES = 4;
+  /** Room for eight bytes of text and one escape, at most four bytes of UTF-8. */
+  private static final int ROOM_BYTES = 16;
 
   private static final byte[] NO_BYTES = {};
+
+  /** What a letter behind a backslash stands for; 0 for those that are none or need more. */
+  private static final byte[] SHORT_ESCAPES = shortEscapes();
+
   private static final Json EMPTY_OBJECT = Json.Obj.of(Map.of());
   private static final Json EMPTY_ARRAY = new Json.Arr(List.of());
+
+  private static byte[] shortEscapes() {
+    var plain = new byte[256];
+    plain['"'] = '"';
+    plain['\\'] = '\\';
+    plain['/'] = '/';
+    plain['b'] = '\b';
+    plain['f'] = '\f';
+    plain['n'] = '\n';
+    plain['r'] = '\r';
+    plain['t'] = '\t';
+    return plain;
+  }
 
   private final JsonLimits limits;
 
@@ -96,6 +113,10 @@ public final class JsonReader {
     private final List<Member> members = new ArrayList<>();
     private byte[] unescaped = NO_BYTES;
     private boolean loneSurrogate;
+
+    /** Whether the text that {@link #runEnd} passed last is ASCII. */
+    private boolean isAsciiRun;
+
     private int at;
     private int depth;
     private int elements;
@@ -291,70 +312,124 @@ public final class JsonReader {
 
     private String string() {
       int start = ++at;
-      int seen = 0;
-      int i = start;
-      while (i < body.length) {
-        byte b = body[i];
-        if (b == '"') {
-          at = i + 1;
-          return bounded(text(start, i, seen), start);
-        }
-        if (b == '\\') {
-          at = i;
-          return bounded(escapedString(start), start);
-        }
-        if (b >= 0 && b < 0x20) {
-          throw syntax(i);
-        }
-        seen |= b;
-        i++;
+      int end = runEnd(start);
+      if (body[end] == '\\') {
+        return bounded(escapedString(start, end), start);
       }
-      throw syntax(body.length);
+      at = end + 1;
+      String text =
+          hasEncodedSurrogates && !isAsciiRun
+              ? SurrogatePass.decode(body, start, end)
+              : new String(body, start, end - start, isAsciiRun ? ISO_8859_1 : UTF_8);
+      return bounded(text, start);
     }
 
     /**
-     * A string from its first escape on; {@code at} is there, {@code start} behind the opening
-     * quote. Unescaped into a buffer that all strings of the document share: an escape is never
-     * shorter than the UTF-8 it stands for, so the body's length bounds it.
+     * Where the plain text from {@code from} on ends, at a quote or a backslash; {@link
+     * #isAsciiRun} says what it was made of.
      */
-    private String escapedString(int start) {
-      int length = 0;
-      int runStart = start;
-      boolean lone = false;
-      while (at < body.length) {
-        byte b = body[at];
-        if (b == '"') {
-          length = appendRun(runStart, length);
-          at++;
-          loneSurrogate |= lone;
-          return lone || hasEncodedSurrogates
-              ? SurrogatePass.decode(unescaped, 0, length)
-              : new String(unescaped, 0, length, UTF_8);
+    private int runEnd(int from) {
+      int i = from;
+      long seen = 0;
+      for (int last = body.length - Long.BYTES; i <= last; i += Long.BYTES) {
+        long eight = EightBytes.at(body, i);
+        long ends = EightBytes.endsOfText(eight);
+        if (ends != 0) {
+          i += EightBytes.first(ends);
+          isAsciiRun = !EightBytes.hasNonAscii(seen | EightBytes.before(eight, ends));
+          return checkedEnd(i);
         }
-        if (b == '\\') {
-          length = appendRun(runStart, length);
-          int codePoint = joined(escape());
-          lone |= codePoint >= Character.MIN_SURROGATE && codePoint <= Character.MAX_SURROGATE;
-          length = SurrogatePass.encode(codePoint, unescaped, length);
-          runStart = at;
-        } else if (b >= 0 && b < 0x20) {
-          throw syntax(at);
-        } else {
-          at++;
+        seen |= eight;
+      }
+      for (; i < body.length; i++) {
+        byte b = body[i];
+        if (b == '"' || b == '\\' || (b >= 0 && b < 0x20)) {
+          isAsciiRun = !EightBytes.hasNonAscii(seen);
+          return checkedEnd(i);
         }
+        seen |= b;
       }
       throw syntax(body.length);
     }
 
-    /** Copies the run up to {@code at} and leaves room for one escape. */
-    private int appendRun(int runStart, int length) {
-      int run = at - runStart;
-      int needed = length + run + MAX_UTF8_BYTES;
-      if (unescaped.length < needed) {
-        unescaped = Arrays.copyOf(unescaped, Math.max(needed, 2 * unescaped.length));
+    private int checkedEnd(int end) {
+      if (body[end] < 0x20) {
+        throw syntax(end);
       }
-      System.arraycopy(body, runStart, unescaped, length, run);
-      return length + run;
+      return end;
+    }
+
+    /**
+     * A string with an escape, the first one at {@code firstEscape}; {@code start} is behind the
+     * opening quote. Unescaped into a buffer that all strings of the document share: an escape is
+     * never shorter than the UTF-8 it stands for, so the body's length bounds it.
+     */
+    private String escapedString(int start, int firstEscape) {
+      int length = firstEscape - start;
+      byte[] out = unescapedWithRoom(length);
+      System.arraycopy(body, start, out, 0, length);
+      long seen = isAsciiRun ? 0 : -1;
+      boolean lone = false;
+      int last = body.length - Long.BYTES;
+      int i = firstEscape;
+      while (true) {
+        if (length > out.length - ROOM_BYTES) {
+          out = unescapedWithRoom(length);
+        }
+        if (i <= last) {
+          // Also copies what is no text, which is then written over: source code has an escape
+          // every dozen bytes, and a copy of each run would cost more.
+          long eight = EightBytes.at(body, i);
+          long ends = EightBytes.endsOfText(eight);
+          EightBytes.put(out, length, eight);
+          int text = ends == 0 ? Long.BYTES : EightBytes.first(ends);
+          seen |= ends == 0 ? eight : EightBytes.before(eight, ends);
+          i += text;
+          length += text;
+          if (ends == 0) {
+            continue;
+          }
+        } else if (i == body.length) {
+          throw syntax(i);
+        }
+        byte b = body[i];
+        if (b == '"') {
+          break;
+        }
+        if (b == '\\') {
+          byte plain = i + 1 < body.length ? SHORT_ESCAPES[body[i + 1] & 0xFF] : 0;
+          if (plain != 0) {
+            out[length++] = plain;
+            i += 2;
+          } else {
+            at = i;
+            int codePoint = joined(escape());
+            i = at;
+            lone |= codePoint >= Character.MIN_SURROGATE && codePoint <= Character.MAX_SURROGATE;
+            seen |= codePoint < 0x80 ? 0 : -1;
+            length = SurrogatePass.encode(codePoint, out, length);
+          }
+        } else if (b >= 0 && b < 0x20) {
+          throw syntax(i);
+        } else {
+          out[length++] = b;
+          seen |= b;
+          i++;
+        }
+      }
+      at = i + 1;
+      loneSurrogate |= lone;
+      return lone || hasEncodedSurrogates
+          ? SurrogatePass.decode(out, 0, length)
+          : new String(out, 0, length, EightBytes.hasNonAscii(seen) ? UTF_8 : ISO_8859_1);
+    }
+
+    /** The shared buffer with its first {@code length} bytes and {@link #ROOM_BYTES} behind. */
+    private byte[] unescapedWithRoom(int length) {
+      if (unescaped.length < length + ROOM_BYTES) {
+        unescaped = Arrays.copyOf(unescaped, Math.max(length + ROOM_BYTES, 2 * unescaped.length));
+      }
+      return unescaped;
     }
 
     /**
@@ -375,47 +450,29 @@ public final class JsonReader {
       return c;
     }
 
+    /** Any escape; the low half of a pair comes here with whatever follows its backslash. */
     private char escape() {
       at++;
       int kind = peek();
-      at++;
-      return switch (kind) {
-        case '"' -> '"';
-        case '\\' -> '\\';
-        case '/' -> '/';
-        case 'b' -> '\b';
-        case 'f' -> '\f';
-        case 'n' -> '\n';
-        case 'r' -> '\r';
-        case 't' -> '\t';
-        case 'u' -> {
-          int value = 0;
-          for (int i = 0; i < 4; i++) {
-            int digit = Character.digit((char) peek(), 16);
-            if (digit < 0) {
-              throw syntax(at);
-            }
-            value = value << 4 | digit;
-            at++;
-          }
-          yield (char) value;
-        }
-        default -> throw syntax(at - 1);
-      };
-    }
-
-    /**
-     * The text of these bytes, which hold no escape.
-     *
-     * @param seen all bytes or-ed together: negative when one of them is outside ASCII
-     */
-    private String text(int from, int to, int seen) {
-      if (seen >= 0) {
-        return ascii(from, to);
+      byte plain = SHORT_ESCAPES[kind & 0xFF];
+      if (plain != 0) {
+        at++;
+        return (char) plain;
       }
-      return hasEncodedSurrogates
-          ? SurrogatePass.decode(body, from, to)
-          : new String(body, from, to - from, UTF_8);
+      if (kind != 'u') {
+        throw syntax(at);
+      }
+      at++;
+      int value = 0;
+      for (int i = 0; i < 4; i++) {
+        int digit = Character.digit((char) peek(), 16);
+        if (digit < 0) {
+          throw syntax(at);
+        }
+        value = value << 4 | digit;
+        at++;
+      }
+      return (char) value;
     }
 
     private String ascii(int from, int to) {

@@ -135,7 +135,7 @@ public final class PythonJson {
   }
 
   /** A string literal as {@code json.dumps} quotes it. */
-  static void quote(String text, boolean ensureAscii, StringBuilder out) {
+  public static void quote(String text, boolean ensureAscii, StringBuilder out) {
     out.append('"');
     int copied = 0;
     for (int i = 0; i < text.length(); i++) {

@@ -56,6 +56,17 @@ public final class SpliceableBody {
     return members.stream().anyMatch(member -> member.key().equals(field));
   }
 
+  /** Whether some top-level field of this name has exactly these bytes as its value. */
+  public boolean has(String field, String value) {
+    byte[] wanted = value.getBytes(StandardCharsets.UTF_8);
+    return members.stream()
+        .anyMatch(
+            member ->
+                member.key().equals(field)
+                    && Arrays.equals(
+                        body, member.valueStart(), member.valueEnd(), wanted, 0, wanted.length));
+  }
+
   /**
    * The body with these changes, at most one per field. Returns the received array itself when
    * nothing changes.

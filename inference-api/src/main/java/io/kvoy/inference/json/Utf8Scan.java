@@ -19,6 +19,10 @@ record Utf8Scan(int errorOffset, boolean hasSurrogates) {
     int length = body.length;
     int i = 0;
     while (i < length) {
+      if (i <= length - Long.BYTES && !EightBytes.hasNonAscii(EightBytes.at(body, i))) {
+        i += Long.BYTES;
+        continue;
+      }
       if (body[i] >= 0) {
         i++;
         continue;

@@ -4,16 +4,23 @@ package io.kvoy.inference.stream;
 import io.kvoy.inference.stream.JsonScanner.Kind;
 import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Takes the usage chunk out of an OpenAI stream whose client did not ask for one ({@code
  * dialect.StreamOptions} put the question in). That chunk is an event with an empty {@code choices}
  * and a {@code usage} object; everything else goes through byte for byte, at once: an event is held
- * back only while it still may be the one, and a chunk with text shows in its first hundred bytes
- * that it is not.
+ * back only until it is whole, which it is when it comes in one piece.
  *
- * <p>One instance per exchange, one thread, chunks in order. Holds at most {@value #MAX_HELD_BYTES}
- * bytes.
+ * <p>vLLM 0.32 ({@code openai/chat_completion/serving.py}, {@code openai/completion/serving.py})
+ * stamps {@code system_fingerprint} on the chunk that ends a choice, unless a usage chunk follows,
+ * which then has it. So the ending chunk waits for the next event, and gets the stamp of the usage
+ * chunk that is taken out. For answers of one choice only: with more, the first ending would wait
+ * for the last.
+ *
+ * <p>One instance per exchange, one thread, chunks in order. Holds at most twice {@value
+ * #MAX_HELD_BYTES} bytes.
  */
 public final class UsageChunkFilter {
   /** A usage chunk has under a kilobyte; an event that is longer and still undecided is not one. */
@@ -23,6 +30,8 @@ public final class UsageChunkFilter {
     /** An element of {@code choices}: this chunk carries something for the client. */
     CHOICE,
     CHOICES,
+    FINISH,
+    FINGERPRINT,
     USAGE
   }
 
@@ -30,16 +39,26 @@ public final class UsageChunkFilter {
       new JsonPaths<Place>()
           .with("choices", Place.CHOICES)
           .with("choices[]", Place.CHOICE)
+          .with("choices[].finish_reason", Place.FINISH)
+          .with("system_fingerprint", Place.FINGERPRINT)
           .with("usage", Place.USAGE);
 
   private final JsonScanner<Place> scanner =
-      new JsonScanner<>((place, kind, _, _) -> value(place, kind));
+      new JsonScanner<>((place, kind, _, at) -> value(place, kind, at));
   private final EventLines lines = new EventLines(new Events());
   private final ByteArrayOutputStream held = new ByteArrayOutputStream();
   private final ByteArrayOutputStream out = new ByteArrayOutputStream();
 
+  /** The event that ends the choice, whole, until it is known what follows it. */
+  private final ByteArrayOutputStream ending = new ByteArrayOutputStream();
+
   private boolean hasChoices;
+  private boolean hasChoice;
   private boolean hasUsage;
+  private boolean finishes;
+  private @Nullable String fingerprint;
+
+  /** The event under way is too long to be one of those that matter. */
   private boolean keep;
 
   /** The last chunk ended between the two bytes of an event's last CRLF. */
@@ -49,6 +68,9 @@ public final class UsageChunkFilter {
   private boolean removed;
 
   private long removedEvents;
+
+  /** Nothing of the chunk under way was held back, taken out or changed. */
+  private boolean untouched;
 
   /** Index in the chunk under way up to which bytes have been decided about. */
   private int decided;
@@ -80,14 +102,19 @@ public final class UsageChunkFilter {
     chunkEnd = from + chunk.remaining();
     decided = from;
     eventStart = from;
-    boolean untouched = held.size() == 0;
+    untouched = held.size() == 0 && ending.size() == 0;
     if (splitLineEnd && from < chunkEnd) {
       splitLineEnd = false;
       eventStart += bytes[from] == '\n' ? 1 : 0;
+      if (ending.size() > 0) {
+        ending.write(bytes, from, eventStart - from);
+        decided = eventStart;
+      }
       decided = removed ? eventStart : decided;
     }
     lines.feed(bytes, from, chunkEnd);
     if (keep) {
+      releaseEnding(null);
       release(bytes, chunkEnd);
     } else {
       forward(bytes, eventStart);
@@ -96,6 +123,7 @@ public final class UsageChunkFilter {
       untouched &= held.size() == 0;
       decided = chunkEnd;
       if (keep) {
+        releaseEnding(null);
         release(bytes, chunkEnd);
       }
     }
@@ -113,10 +141,17 @@ public final class UsageChunkFilter {
    * chunk itself.
    */
   public ByteBuffer end() {
-    byte[] rest = isUsageChunk() ? new byte[0] : held.toByteArray();
-    removedEvents += held.size() > 0 && rest.length == 0 ? 1 : 0;
+    boolean isUsage = held.size() > 0 && isUsageChunk();
+    releaseEnding(isUsage ? fingerprint : null);
+    if (isUsage) {
+      removedEvents++;
+    } else {
+      out.writeBytes(held.toByteArray());
+    }
     held.reset();
-    return ByteBuffer.wrap(rest);
+    ByteBuffer rest = ByteBuffer.wrap(out.toByteArray());
+    out.reset();
+    return rest;
   }
 
   /** Number of events taken out; one for an answer that went well. */
@@ -124,16 +159,48 @@ public final class UsageChunkFilter {
     return removedEvents;
   }
 
-  private void value(Place place, Kind kind) {
+  private void value(Place place, Kind kind, JsonScanner<?> at) {
     switch (place) {
       case CHOICES -> hasChoices |= kind == Kind.ARRAY;
-      case CHOICE -> keep = true;
+      case CHOICE -> hasChoice = true;
+      case FINISH -> finishes |= kind == Kind.TEXT;
+      case FINGERPRINT -> fingerprint = kind == Kind.TEXT ? at.text() : null;
       case USAGE -> hasUsage |= kind == Kind.OBJECT;
     }
   }
 
   private boolean isUsageChunk() {
-    return scanner.finish() && hasChoices && hasUsage && !keep;
+    return scanner.finish() && hasChoices && hasUsage && !hasChoice && !keep;
+  }
+
+  /**
+   * The waiting event goes out.
+   *
+   * @param stamp the fingerprint that it would have had, null to leave it as it is
+   */
+  private void releaseEnding(@Nullable String stamp) {
+    if (ending.size() == 0) {
+      return;
+    }
+    byte[] event = ending.toByteArray();
+    ending.reset();
+    out.writeBytes(
+        stamp == null || !stamp.matches("[A-Za-z0-9._+-]{1,128}") ? event : stamped(event, stamp));
+  }
+
+  /** In place of a null that is there, else as the last field, where the schema has it. */
+  private static byte[] stamped(byte[] event, String stamp) {
+    String text = new String(event, StandardCharsets.ISO_8859_1);
+    String field = "\"system_fingerprint\":\"" + stamp + '"';
+    String none = "\"system_fingerprint\":null";
+    // A quotation mark inside a JSON text is escaped, so this can be the field alone.
+    int at = text.lastIndexOf(none);
+    int brace = text.lastIndexOf('}');
+    String result =
+        at >= 0
+            ? text.substring(0, at) + field + text.substring(at + none.length())
+            : text.substring(0, brace) + ',' + field + text.substring(brace);
+    return result.getBytes(StandardCharsets.ISO_8859_1);
   }
 
   /** What was held, then the chunk's bytes that are not decided about yet. */
@@ -174,14 +241,31 @@ public final class UsageChunkFilter {
       if (removed) {
         removedEvents++;
         forward(chunk, eventStart);
+        releaseEnding(fingerprint);
         held.reset();
         decided = behind;
-      } else if (held.size() > 0) {
-        release(chunk, behind);
+        untouched = false;
+      } else {
+        if (ending.size() > 0) {
+          forward(chunk, eventStart);
+          releaseEnding(null);
+        }
+        if (finishes && !keep) {
+          forward(chunk, eventStart);
+          ending.writeBytes(held.toByteArray());
+          ending.write(chunk, eventStart, behind - eventStart);
+          held.reset();
+          decided = behind;
+        } else if (held.size() > 0) {
+          release(chunk, behind);
+        }
       }
       eventStart = behind;
       hasChoices = false;
+      hasChoice = false;
       hasUsage = false;
+      finishes = false;
+      fingerprint = null;
       keep = false;
       scanner.reset(PATHS);
     }

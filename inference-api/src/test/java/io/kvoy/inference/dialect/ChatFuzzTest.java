@@ -5,7 +5,7 @@ import com.code_intelligence.jazzer.junit.FuzzTest;
 import io.kvoy.inference.ApiKind;
 
 class ChatFuzzTest {
-  @FuzzTest(maxDuration = "50s")
+  @FuzzTest(maxDuration = "10m")
   void anyBodyIsReadWithoutHarm(byte[] body) {
     FuzzedBody.check(ApiKind.CHAT_COMPLETIONS, body);
   }

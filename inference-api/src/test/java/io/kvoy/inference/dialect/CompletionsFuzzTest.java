@@ -5,7 +5,7 @@ import com.code_intelligence.jazzer.junit.FuzzTest;
 import io.kvoy.inference.ApiKind;
 
 class CompletionsFuzzTest {
-  @FuzzTest(maxDuration = "50s")
+  @FuzzTest(maxDuration = "10m")
   void anyBodyIsReadWithoutHarm(byte[] body) {
     FuzzedBody.check(ApiKind.COMPLETIONS, body);
   }

@@ -59,7 +59,8 @@ class ConversionParityTest {
             differences.add(new String(body, UTF_8) + "\n   ours " + seen + "\n   vllm " + wanted);
           }
         }
-        case Prompt.Unreadable(String reason, int _) -> outcomes.merge(reason, 1, Integer::sum);
+        case Prompt.Unreadable(String reason, int _, Prompt.Chat _) ->
+            outcomes.merge(reason, 1, Integer::sum);
         case Prompt.Texts _, Prompt.Tokens _ -> throw new AssertionError(request);
       }
     }

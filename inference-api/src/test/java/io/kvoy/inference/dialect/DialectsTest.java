@@ -19,6 +19,7 @@ import io.kvoy.inference.json.BodyEdit;
 import io.kvoy.inference.json.JsonLimits;
 import io.kvoy.inference.json.JsonReader;
 import io.kvoy.inference.json.PythonJson;
+import java.util.Collections;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Objects;
@@ -64,7 +65,9 @@ class DialectsTest {
 
   private static String doubtOf(ApiKind api, String body) {
     Prompt prompt = parsed(api, body).prompt();
-    return prompt instanceof Prompt.Unreadable(String reason, int _) ? reason : "none";
+    return prompt instanceof Prompt.Unreadable(String reason, int _, Prompt.Chat _)
+        ? reason
+        : "none";
   }
 
   private static String minimal(ApiKind api, String more) {
@@ -482,7 +485,7 @@ class DialectsTest {
       })
   void optionsThatTheWorkerRefusesAreDoubts(String fields, String reason) {
     Prompt prompt = chat(fields).prompt();
-    assertThat(prompt instanceof Prompt.Unreadable(String why, int _) ? why : "none")
+    assertThat(prompt instanceof Prompt.Unreadable(String why, int _, Prompt.Chat _) ? why : "none")
         .isEqualTo(reason);
   }
 
@@ -561,6 +564,25 @@ class DialectsTest {
   void promptsThatOnlyTheWorkerCanJudgeAreDoubts(String prompt, String reason) {
     assertThat(doubtOf(ApiKind.COMPLETIONS, "{\"model\":\"m\",\"prompt\":" + prompt + "}"))
         .isEqualTo(reason);
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"[1]", "\"a\""})
+  void morePromptsThanAreLookedAtAreADoubt(String prompt) {
+    String as = "{\"model\":\"m\",\"prompt\":[%s]}";
+    int most = CompletionsDialect.MAX_PROMPTS;
+
+    assertThat(
+            doubtOf(
+                ApiKind.COMPLETIONS,
+                as.formatted(String.join(",", Collections.nCopies(most + 1, prompt)))))
+        .isEqualTo("many_prompts");
+    assertThat(
+            parsed(
+                    ApiKind.COMPLETIONS,
+                    as.formatted(String.join(",", Collections.nCopies(most, prompt))))
+                .promptCount())
+        .isEqualTo(most);
   }
 
   @Test

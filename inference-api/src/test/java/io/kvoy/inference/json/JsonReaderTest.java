@@ -185,6 +185,36 @@ class JsonReaderTest {
     assertThat(document.hasLoneSurrogate()).isTrue();
   }
 
+  /** Strings are read eight bytes at a time: everything at each place of the eight. */
+  @Test
+  void whatEndsOrInterruptsTextIsSeenAtEveryOffset() {
+    for (int before = 0; before < 20; before++) {
+      for (int after = 0; after < 20; after++) {
+        String left = "abcdefghijklmnopqrstuvwxyz".substring(0, before);
+        String right = "\u007f ABCDEFGHIJKLMNOPQRSTUVWXYZ".substring(0, after);
+        for (String special :
+            List.of("\"", "\\", "\n", "\u00e9", "\u20ac", "\ud83d\ude00", "\u0001")) {
+          String text = left + special + right;
+          assertThat(value(PythonJson.dumps(new Json.Str(text)))).isEqualTo(new Json.Str(text));
+          String twice = text + "\n" + text;
+          assertThat(value(PythonJson.dumps(new Json.Str(twice)))).isEqualTo(new Json.Str(twice));
+        }
+        for (String plain : List.of("\u00e9", "\u20ac", "\ud83d\ude00")) {
+          assertThat(value('"' + left + plain + right + '"'))
+              .isEqualTo(new Json.Str(left + plain + right));
+          assertThat(value('"' + left + "\\t" + plain + right + '"'))
+              .isEqualTo(new Json.Str(left + '\t' + plain + right));
+        }
+        for (String start : List.of("", "\\n")) {
+          int offset = 1 + start.length() + before;
+          assertThat(failure('"' + start + left + '\u001f' + right + '"'))
+              .isEqualTo(new Failure(Reason.SYNTAX, offset));
+          assertThat(failure('"' + start + left)).isEqualTo(new Failure(Reason.SYNTAX, offset));
+        }
+      }
+    }
+  }
+
   @Test
   void depthIsHeldAtTheLimit() {
     JsonReader shallow = new JsonReader(new JsonLimits(1000, 5, 1000, 1000, 1000));

@@ -9,6 +9,8 @@ import io.kvoy.inference.TestFiles;
 import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.util.Random;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -52,6 +54,35 @@ class UsageChunkFilterTest {
   }
 
   @ParameterizedTest
+  @ValueSource(strings = {"\n", "\r\n", "\r"})
+  void STREAM_07_theStampOfTheUsageChunkIsWhereItWouldHaveBeenForEveryCut(String lineEnd) {
+    // As vLLM 0.32 writes a chat, then a completion.
+    for (String none : new String[] {"", ",\"system_fingerprint\":null"}) {
+      String end =
+          "data: {\"id\":\"a\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"}\"},"
+              + "\"finish_reason\":\"length\"}]";
+      String stamp = ",\"system_fingerprint\":\"vllm-0.32.0-e9387bcf\"";
+      String usage = USAGE.replace("}}\n", "}" + stamp + "}\n");
+      String sent = TEXT + end + none + "}\n\n" + usage + DONE;
+      byte[] body = sent.replace("\n", lineEnd).getBytes(UTF_8);
+      byte[] expected =
+          (TEXT + end + stamp + "}\n\n" + DONE).replace("\n", lineEnd).getBytes(UTF_8);
+      for (int cut = 0; cut <= body.length; cut++) {
+        assertThat(filtered(body, cut)).as("cut at %s", cut).isEqualTo(expected);
+      }
+    }
+  }
+
+  @Test
+  void anEndingWithoutUsageBehindItIsLeftAsItIs() {
+    String sent = TEXT + TEXT.replace("}}]", "},\"finish_reason\":\"stop\"}]") + DONE;
+    byte[] body = sent.getBytes(UTF_8);
+    for (int cut = 0; cut <= body.length; cut++) {
+      assertThat(filtered(body, cut)).as("cut at %s", cut).isEqualTo(body);
+    }
+  }
+
+  @ParameterizedTest
   @CsvSource({
     "chat-usage-cached.sse, true",
     "completion-usage.sse, true",
@@ -61,13 +92,14 @@ class UsageChunkFilterTest {
     "responses.sse, false",
     "messages.sse, false"
   })
-  void recordedStreamsLoseTheirUsageChunkAndNothingElse(String file, boolean hasChunk) {
+  void recordedStreamsLoseTheirUsageChunkAndKeepItsStamp(String file, boolean hasChunk) {
     String text = TestFiles.text("vectors/stream/" + file);
     String expected = text;
     if (hasChunk) {
       int end = text.lastIndexOf("data: [DONE]");
       int start = text.lastIndexOf("data: ", end - 1);
-      expected = text.substring(0, start) + text.substring(end);
+      String usage = text.substring(start, end);
+      expected = stamped(text.substring(0, start), usage) + text.substring(end);
     }
     byte[] body = text.getBytes(UTF_8);
     Random random = new Random(1);
@@ -81,12 +113,36 @@ class UsageChunkFilterTest {
     assertThat(new String(filtered(body, every), UTF_8)).isEqualTo(expected);
   }
 
+  /** What vLLM writes on the last chunk with a choice when no usage chunk follows. */
+  private static String stamped(String events, String usage) {
+    Matcher stamp = Pattern.compile("\"system_fingerprint\":\"[^\"]*\"").matcher(usage);
+    if (!stamp.find()) {
+      return events;
+    }
+    String none = "\"system_fingerprint\":null";
+    int last = events.lastIndexOf("data: ");
+    String event = events.substring(last);
+    String with =
+        event.contains(none)
+            ? event.replace(none, stamp.group())
+            : event.replace("}\n", "," + stamp.group() + "}\n");
+    return events.substring(0, last) + with;
+  }
+
   @Test
-  void textIsNeverHeldBackOnceItIsThere() {
+  void textOfAWholeEventIsNeverHeldBack() {
     UsageChunkFilter filter = new UsageChunkFilter();
-    String start = "data: {\"id\":\"a\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x";
-    assertThat(filter.filter(ByteBuffer.wrap(start.getBytes(UTF_8))).remaining())
-        .isEqualTo(start.length());
+    assertThat(filter.filter(ByteBuffer.wrap((TEXT + "data: {").getBytes(UTF_8))).remaining())
+        .isEqualTo(TEXT.length());
+  }
+
+  @Test
+  void theEndingGoesOutWithTheNextEvent() {
+    UsageChunkFilter filter = new UsageChunkFilter();
+    String end = TEXT.replace("}}]", "},\"finish_reason\":\"stop\"}]");
+    assertThat(filter.filter(ByteBuffer.wrap(end.getBytes(UTF_8))).remaining()).isZero();
+    assertThat(filter.filter(ByteBuffer.wrap(USAGE.getBytes(UTF_8))).remaining())
+        .isEqualTo(end.length());
   }
 
   @Test
