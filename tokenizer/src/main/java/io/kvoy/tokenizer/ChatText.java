@@ -2,6 +2,9 @@
 package io.kvoy.tokenizer;
 
 import io.kvoy.inference.Prompt;
+import io.kvoy.tokenizer.chat.ConversationMemory;
+import io.kvoy.tokenizer.chat.HarmonyResult;
+import java.util.List;
 
 /**
  * Renders a conversation to the text that the worker would tokenize, special tokens spelled out.
@@ -12,11 +15,29 @@ public interface ChatText {
 
   Rendering render(Prompt.Chat chat);
 
+  /** The same, by means of what is remembered of the conversation where the renderer can. */
+  default Rendering render(Prompt.Chat chat, ConversationMemory memory) {
+    return render(chat);
+  }
+
   /** The text, or why there is none. */
   sealed interface Rendering {
 
     /** The worker's text, character for character. */
     record Rendered(String text) implements Rendering {}
+
+    /**
+     * The worker's text in parts.
+     *
+     * @param turn for the memory, once the text is encoded
+     */
+    record Recalled(ConversationMemory.Turn turn, List<String> parts) implements Rendering {}
+
+    /**
+     * The worker's prompt where it is made of tokens and texts instead of one text: control tokens
+     * by name, each text encoded by itself and free of control tokens whatever it spells out.
+     */
+    record Pieces(HarmonyResult.Rendered prompt) implements Rendering {}
 
     /**
      * The template itself refuses this conversation ({@code raise_exception}); the worker answers

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.tokenizer;
 
+import io.kvoy.tokenizer.chat.ChatTemplateOptions;
 import io.kvoy.tokenizer.files.TokenizerFolder;
 
 /**
@@ -11,4 +12,9 @@ import io.kvoy.tokenizer.files.TokenizerFolder;
 @FunctionalInterface
 public interface ChatTextFactory {
   ChatText forFolder(TokenizerFolder folder);
+
+  /** The same for workers that were started with other flags. */
+  default ChatTextFactory with(ChatTemplateOptions options) {
+    return this;
+  }
 }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.tokenizer;
 
+import io.kvoy.inference.InferenceRequest;
 import io.kvoy.tokenizer.bpe.BpeFileRead;
 import io.kvoy.tokenizer.bpe.BpeFileReader;
 import io.kvoy.tokenizer.bpe.BpeTextEncoder;
 import io.kvoy.tokenizer.bpe.DifferentialCheck;
+import io.kvoy.tokenizer.chat.ChatTemplateOptions;
 import io.kvoy.tokenizer.encode.CutPoints;
 import io.kvoy.tokenizer.encode.DjlTextEncoder;
+import io.kvoy.tokenizer.encode.PieceEncoder;
 import io.kvoy.tokenizer.encode.PostProcessor;
 import io.kvoy.tokenizer.encode.SegmentCache;
 import io.kvoy.tokenizer.encode.TextEncoder;
+import io.kvoy.tokenizer.encode.UnmarkedTextEncoder;
 import io.kvoy.tokenizer.files.AddedToken;
 import io.kvoy.tokenizer.files.FolderProblem;
 import io.kvoy.tokenizer.files.FolderRead;
@@ -18,6 +22,7 @@ import io.kvoy.tokenizer.files.TokenizerFolderReader;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Reads a folder, chooses and builds its encoder, and builds its chat renderer. Holds the large
@@ -33,7 +38,9 @@ public final class FolderTokenizerLoader implements TokenizerLoader {
   /**
    * How to build encoders.
    *
-   * @param segmentCacheBytes memory for remembered text per folder; 0 for none
+   * @param segmentCacheBytes memory for remembered text per folder, and as much again for
+   *     remembered conversations; 0 for none. gpt-oss has two caches of text, one for chats, one
+   *     for completions
    * @param checkBudget time for comparing random texts before the fast encoder may serve; zero or
    *     less: the reference serves always
    */
@@ -58,19 +65,52 @@ public final class FolderTokenizerLoader implements TokenizerLoader {
 
   @Override
   public Load load(Path path) {
-    return switch (TokenizerFolderReader.read(path)) {
-      case FolderRead.Complete(TokenizerFolder folder) -> build(folder);
+    return load(path, Optional.empty());
+  }
+
+  @Override
+  public Load load(TokenizerSource source) {
+    return load(
+        source.folder(),
+        source.chatTemplate(),
+        source.options().equals(ChatTemplateOptions.DEFAULTS)
+            ? chatTexts
+            : chatTexts.with(source.options()));
+  }
+
+  /**
+   * The same with another chat template.
+   *
+   * @param chatTemplate file that stands for all templates of the folder, as vLLM's {@code
+   *     --chat-template} does
+   */
+  public Load load(Path path, Optional<Path> chatTemplate) {
+    return load(path, chatTemplate, chatTexts);
+  }
+
+  private Load load(Path path, Optional<Path> chatTemplate, ChatTextFactory texts) {
+    return switch (TokenizerFolderReader.read(path, chatTemplate)) {
+      case FolderRead.Complete(TokenizerFolder folder) -> build(folder, texts);
       case FolderRead.Unusable(FolderProblem problem) -> new Load.Failed(problem);
     };
   }
 
-  private Load build(TokenizerFolder folder) {
+  private Load build(TokenizerFolder folder, ChatTextFactory texts) {
     return switch (DjlTextEncoder.create(folder.tokenizerJson())) {
       case DjlTextEncoder.Creation.Created(DjlTextEncoder reference) -> {
         Choice choice = choose(folder, reference);
+        CutPoints cutPoints = CutPoints.of(folder).orElse(null);
+        PostProcessor postProcessor =
+            PostProcessor.read(folder.pipeline().postProcessor()).orElse(null);
         yield new Load.Loaded(
             new FolderPromptTokenizer(
-                withCache(folder, choice.encoder), chatTexts.forFolder(folder)),
+                withCache(choice.encoder, cutPoints, postProcessor),
+                texts.forFolder(folder),
+                pieces(folder, choice.encoder),
+                cutPoints,
+                postProcessor,
+                ownSide(folder),
+                settings.segmentCacheBytes),
             choice.name);
       }
       case DjlTextEncoder.Creation.Refused(String why) ->
@@ -120,13 +160,29 @@ public final class FolderTokenizerLoader implements TokenizerLoader {
     };
   }
 
-  private TextEncoder withCache(TokenizerFolder folder, TextEncoder encoder) {
-    Optional<CutPoints> cutPoints = CutPoints.of(folder);
-    Optional<PostProcessor> postProcessor = PostProcessor.read(folder.pipeline().postProcessor());
-    if (settings.segmentCacheBytes <= 0 || cutPoints.isEmpty() || postProcessor.isEmpty()) {
-      return encoder;
+  /** vLLM 0.32 {@code tokenizers/mistral.py} encode keeps the first ids; all others the last. */
+  private static InferenceRequest.Truncation.Side ownSide(TokenizerFolder folder) {
+    return folder.ownChatRenderer().equals(Optional.of("mistral"))
+        ? InferenceRequest.Truncation.Side.KEEP_FIRST
+        : InferenceRequest.Truncation.Side.TOKENIZER_DEFAULT;
+  }
+
+  /** For the folders whose prompts come in pieces; null for all others. */
+  private @Nullable PieceEncoder pieces(TokenizerFolder folder, TextEncoder encoder) {
+    if (!folder.ownChatRenderer().equals(Optional.of("harmony"))) {
+      return null;
     }
-    return new SegmentCache(
-        encoder, cutPoints.get(), postProcessor.get(), settings.segmentCacheBytes);
+    TextEncoder plain =
+        encoder instanceof BpeTextEncoder fast
+            ? fast.withoutAddedTokens()
+            : new UnmarkedTextEncoder(encoder, folder.addedTokens());
+    return new PieceEncoder(plain, folder.addedTokens(), settings.segmentCacheBytes);
+  }
+
+  private TextEncoder withCache(
+      TextEncoder encoder, @Nullable CutPoints cutPoints, @Nullable PostProcessor postProcessor) {
+    return settings.segmentCacheBytes <= 0 || cutPoints == null || postProcessor == null
+        ? encoder
+        : new SegmentCache(encoder, cutPoints, postProcessor, settings.segmentCacheBytes);
   }
 }

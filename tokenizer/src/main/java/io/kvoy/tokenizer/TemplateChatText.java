@@ -5,88 +5,101 @@ import io.kvoy.inference.Prompt;
 import io.kvoy.tokenizer.chat.ChatRenderer;
 import io.kvoy.tokenizer.chat.ChatTemplateOptions;
 import io.kvoy.tokenizer.chat.ChatTemplates;
+import io.kvoy.tokenizer.chat.ConversationMemory;
+import io.kvoy.tokenizer.chat.HarmonyRenderer;
+import io.kvoy.tokenizer.chat.HarmonyResult;
 import io.kvoy.tokenizer.chat.SpecialTokens;
 import io.kvoy.tokenizer.files.TokenizerFolder;
 import io.kvoy.tokenizer.jinja.RenderResult;
-import io.kvoy.tokenizer.jinja.Template;
-import io.kvoy.tokenizer.jinja.TemplateParse;
 import java.time.Clock;
-import java.util.Optional;
-import org.jspecify.annotations.Nullable;
 
-/** Renders conversations with the chat templates of a tokenizer folder. Thread-safe, immutable. */
-public final class TemplateChatText implements ChatText {
-  /** Renders conversations without tools; null when the folder has no template for them. */
-  private final @Nullable ChatRenderer plain;
+/**
+ * Renders conversations as vLLM renders them for the model of a tokenizer folder: with the folder's
+ * chat templates, or in Harmony for gpt-oss. Thread-safe, immutable.
+ */
+public final class TemplateChatText {
 
-  /** Renders conversations with tools. */
-  private final @Nullable ChatRenderer withTools;
-
-  /** Why a renderer is missing; short word without template text. */
-  private final String missing;
-
-  private TemplateChatText(
-      @Nullable ChatRenderer plain, @Nullable ChatRenderer withTools, String missing) {
-    this.plain = plain;
-    this.withTools = withTools;
-    this.missing = missing;
-  }
+  private TemplateChatText() {}
 
   /**
    * Makes the renderers of folders.
    *
    * @param options flags that the workers were started with
-   * @param clock time and zone of {@code strftime_now}; UTC in the workers' images
+   * @param clock time and zone of {@code strftime_now} and of Harmony's date; UTC in the workers'
+   *     images
    */
   public static ChatTextFactory factory(ChatTemplateOptions options, Clock clock) {
-    return folder -> of(folder, options, clock);
+    return new Factory(options, clock);
+  }
+
+  private record Factory(ChatTemplateOptions options, Clock clock) implements ChatTextFactory {
+    @Override
+    public ChatText forFolder(TokenizerFolder folder) {
+      return of(folder, options, clock);
+    }
+
+    @Override
+    public ChatTextFactory with(ChatTemplateOptions other) {
+      return new Factory(other, clock);
+    }
   }
 
   private static ChatText of(TokenizerFolder folder, ChatTemplateOptions options, Clock clock) {
-    Optional<String> own = folder.ownChatRenderer();
-    if (own.isPresent()) {
-      return new TemplateChatText(null, null, "renderer_" + own.get());
+    if (folder.ownChatRenderer().isPresent()) {
+      String own = folder.ownChatRenderer().get();
+      return own.equals("harmony")
+          ? harmony(new HarmonyRenderer(options.excludeToolsWhenToolChoiceNone(), clock))
+          : unsupported("renderer_" + own);
     }
-    Choice plain = choose(folder, options, clock, false);
-    Choice withTools = choose(folder, options, clock, true);
-    return new TemplateChatText(
-        plain.renderer(),
-        withTools.renderer(),
-        plain.problem().isEmpty() ? withTools.problem() : plain.problem());
-  }
-
-  private record Choice(@Nullable ChatRenderer renderer, String problem) {}
-
-  private static Choice choose(
-      TokenizerFolder folder, ChatTemplateOptions options, Clock clock, boolean hasTools) {
-    Optional<String> text = folder.chatTemplates().choose(hasTools);
-    if (text.isEmpty()) {
-      return new Choice(null, "no_chat_template");
-    }
-    return switch (Template.parse(text.get())) {
-      case TemplateParse.Parsed(Template template) ->
-          new Choice(
+    return switch (ChatTemplates.of(folder.chatTemplates())) {
+      case ChatTemplates.Load.Loaded(ChatTemplates templates) ->
+          templates(
               new ChatRenderer(
-                  new ChatTemplates(template, null),
-                  new SpecialTokens(folder.specialTokens()),
-                  options,
-                  clock),
-              "");
-      case TemplateParse.Unsupported(String feature, int _, String _) -> new Choice(null, feature);
+                  templates, new SpecialTokens(folder.specialTokens()), options, clock));
+      case ChatTemplates.Load.Absent _ -> unsupported("no_chat_template");
+      case ChatTemplates.Load.Unsupported(String feature, int _, String _) -> unsupported(feature);
     };
   }
 
-  @Override
-  public Rendering render(Prompt.Chat chat) {
-    ChatRenderer renderer = chat.tools().isEmpty() ? plain : withTools;
-    if (renderer == null) {
-      return new Rendering.Unsupported(missing);
-    }
-    return switch (renderer.render(chat)) {
-      case RenderResult.Rendered(String text) -> new Rendering.Rendered(text);
-      case RenderResult.Refused(String message) -> new Rendering.Refused(message);
-      case RenderResult.Unsupported(String feature) -> new Rendering.Unsupported(feature);
-      case RenderResult.Failed(String kind) -> new Rendering.Failed(kind);
+  private static ChatText unsupported(String feature) {
+    var always = new ChatText.Rendering.Unsupported(feature);
+    return _ -> always;
+  }
+
+  private static ChatText harmony(HarmonyRenderer renderer) {
+    return chat ->
+        switch (renderer.render(chat)) {
+          case HarmonyResult.Rendered prompt -> new ChatText.Rendering.Pieces(prompt);
+          case HarmonyResult.Refused(String message) -> new ChatText.Rendering.Refused(message);
+          case HarmonyResult.Unsupported(String feature) ->
+              new ChatText.Rendering.Unsupported(feature);
+        };
+  }
+
+  private static ChatText templates(ChatRenderer renderer) {
+    return new ChatText() {
+      @Override
+      public Rendering render(Prompt.Chat chat) {
+        return rendering(renderer.render(chat));
+      }
+
+      @Override
+      public Rendering render(Prompt.Chat chat, ConversationMemory memory) {
+        return switch (renderer.render(chat, memory)) {
+          case ChatRenderer.Recalled.Text(var turn, var parts) ->
+              new Rendering.Recalled(turn, parts);
+          case ChatRenderer.Recalled.Other(RenderResult result) -> rendering(result);
+        };
+      }
+    };
+  }
+
+  private static ChatText.Rendering rendering(RenderResult result) {
+    return switch (result) {
+      case RenderResult.Rendered(String text) -> new ChatText.Rendering.Rendered(text);
+      case RenderResult.Refused(String message) -> new ChatText.Rendering.Refused(message);
+      case RenderResult.Unsupported(String feature) -> new ChatText.Rendering.Unsupported(feature);
+      case RenderResult.Failed(String kind) -> new ChatText.Rendering.Failed(kind);
     };
   }
 }

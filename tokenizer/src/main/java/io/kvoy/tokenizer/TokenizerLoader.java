@@ -13,6 +13,18 @@ public interface TokenizerLoader {
 
   Load load(Path folder);
 
+  /** The same for a source that may bring a template of its own. */
+  default Load load(TokenizerSource source) {
+    return source.chatTemplate().isEmpty()
+        ? load(source.folder())
+        : new Load.Failed(
+            new FolderProblem(
+                FolderProblem.Kind.UNSUPPORTED,
+                source.chatTemplate().get(),
+                "this loader takes no chat template besides the folder's",
+                "remove the template from the configuration"));
+  }
+
   /** What became of it. */
   sealed interface Load {
 

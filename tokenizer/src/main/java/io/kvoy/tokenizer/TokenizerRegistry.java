@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.tokenizer;
 
+import io.kvoy.inference.InferenceRequest;
 import io.kvoy.inference.Prompt;
 import io.kvoy.tokenizer.TokenizerLoader.Load;
 import io.kvoy.tokenizer.files.FolderFingerprint;
@@ -19,6 +20,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -27,9 +29,9 @@ import org.slf4j.LoggerFactory;
  * All models' tokenizers: which folder each model uses, loaded in the background, replaced without
  * a pause, tried again while missing.
  *
- * <p>{@link #tokenize} and {@link #statuses} may be called from any thread and never wait: they
- * read two volatile fields. {@link #update} may be called from any thread. One loader thread does
- * the loading, one folder after the other, so that a start with many models does not take the cores
+ * <p>{@code tokenize} and {@link #statuses} may be called from any thread and never wait: they read
+ * two volatile fields. {@link #update} may be called from any thread. One loader thread does the
+ * loading, one folder after the other, so that a start with many models does not take the cores
  * from requests; {@link #doWork} is one round of it and can be run by hand instead of {@link
  * #start}. Models that share a folder share its tokenizer.
  *
@@ -76,6 +78,7 @@ public final class TokenizerRegistry implements AutoCloseable {
   private final TokenizerLoader loader;
   private final InstantSource clock;
   private final Timing timing;
+  private final TokenizerListener listener;
   private final Set<String> mismatched = ConcurrentHashMap.newKeySet();
 
   /** Replaced as a whole by {@link #update}; volatile because requests read it without a lock. */
@@ -87,25 +90,32 @@ public final class TokenizerRegistry implements AutoCloseable {
   private volatile @Nullable Thread thread;
 
   public TokenizerRegistry(TokenizerLoader loader, InstantSource clock, Timing timing) {
+    this(loader, clock, timing, TokenizerListener.SILENT);
+  }
+
+  public TokenizerRegistry(
+      TokenizerLoader loader, InstantSource clock, Timing timing, TokenizerListener listener) {
     this.loader = loader;
     this.clock = clock;
     this.timing = timing;
+    this.listener = listener;
   }
 
   /**
-   * Says which models there are and where their folders lie; replaces what was said before. Models
-   * whose folder stays the same keep their tokenizer.
+   * Says which models there are and where their tokenizers lie; replaces what was said before.
+   * Models whose source stays the same keep their tokenizer. One whose source changes is answered
+   * by the earlier tokenizer until the new one is loaded.
    */
-  public synchronized void update(Map<String, Path> foldersByModel) {
-    var slotsByFolder = new HashMap<Path, Slot>();
-    slotsByModel.values().forEach(slot -> slotsByFolder.put(slot.folder, slot));
+  public synchronized void update(Map<String, TokenizerSource> sourcesByModel) {
+    var known = new HashMap<TokenizerSource, Slot>();
+    slotsByModel.values().forEach(slot -> known.put(slot.source, slot));
     var slots = new HashMap<String, Slot>();
-    foldersByModel.forEach(
-        (model, folder) ->
-            slots.put(
-                model,
-                slotsByFolder.computeIfAbsent(
-                    folder.toAbsolutePath().normalize(), path -> new Slot(path, clock.instant()))));
+    sourcesByModel.forEach(
+        (model, source) -> {
+          Slot earlier = slotsByModel.get(model);
+          slots.put(
+              model, known.computeIfAbsent(source, s -> new Slot(s, clock.instant(), earlier)));
+        });
     slotsByModel = Map.copyOf(slots);
     mismatched.retainAll(slots.keySet());
     wake();
@@ -116,23 +126,51 @@ public final class TokenizerRegistry implements AutoCloseable {
    * throws.
    */
   public Tokenization tokenize(String model, Prompt prompt) {
+    return tokenize(model, tokenizer -> tokenizer.tokenize(prompt));
+  }
+
+  /** The same for a request, cut where it asks for it. */
+  public Tokenization tokenize(String model, InferenceRequest request) {
+    return tokenize(model, tokenizer -> tokenizer.tokenize(request));
+  }
+
+  private Tokenization tokenize(String model, Function<PromptTokenizer, Tokenization> use) {
     Slot slot = slotsByModel.get(model);
     if (slot == null) {
       return NO_TOKENIZER;
     }
-    if (mismatched.contains(model)) {
-      return MISMATCH;
-    }
-    PromptTokenizer tokenizer = slot.tokenizer;
-    if (tokenizer != null) {
-      return tokenizer.tokenize(prompt);
-    }
-    return slot.status instanceof TokenizerStatus.Failed ? FAILED : LOADING;
+    return mismatched.contains(model) ? MISMATCH : slot.tokenize(use);
   }
 
-  /** The same as {@link #tokenize} for one model, whatever happens to its folder later. */
+  /**
+   * The same as {@link #tokenize(String, Prompt)}, even while the ids are known to be others than
+   * the worker's: for whoever compares the two.
+   */
+  public Tokenization tokenizeToCompare(String model, Prompt prompt) {
+    Slot slot = slotsByModel.get(model);
+    return slot == null ? NO_TOKENIZER : slot.tokenize(tokenizer -> tokenizer.tokenize(prompt));
+  }
+
+  /** Memory of that model's tokenizer by estimate; 0 while there is none. */
+  public long memoryBytes(String model) {
+    Slot slot = slotsByModel.get(model);
+    PromptTokenizer tokenizer = slot == null ? null : slot.tokenizer;
+    return tokenizer == null ? 0 : tokenizer.memoryBytes();
+  }
+
+  /** The same as {@code tokenize} for one model, whatever happens to its folder later. */
   public PromptTokenizer forModel(String model) {
-    return prompt -> tokenize(model, prompt);
+    return new PromptTokenizer() {
+      @Override
+      public Tokenization tokenize(Prompt prompt) {
+        return TokenizerRegistry.this.tokenize(model, prompt);
+      }
+
+      @Override
+      public Tokenization tokenize(InferenceRequest request) {
+        return TokenizerRegistry.this.tokenize(model, request);
+      }
+    };
   }
 
   /**
@@ -155,7 +193,7 @@ public final class TokenizerRegistry implements AutoCloseable {
             statuses.put(
                 model,
                 mismatched.contains(model)
-                    ? new TokenizerStatus.Mismatch(slot.folder)
+                    ? new TokenizerStatus.Mismatch(slot.source.folder())
                     : slot.status));
     return statuses;
   }
@@ -227,9 +265,10 @@ public final class TokenizerRegistry implements AutoCloseable {
    * One folder. Requests read the volatile fields; everything else belongs to the loader thread.
    */
   private final class Slot {
+    private final TokenizerSource source;
     private final Path folder;
 
-    /** Null until the first load went well. */
+    /** Null until the first load went well, of this source or of one that it replaces. */
     private volatile @Nullable PromptTokenizer tokenizer;
 
     private volatile TokenizerStatus status;
@@ -240,14 +279,30 @@ public final class TokenizerRegistry implements AutoCloseable {
     private @Nullable FolderProblem loggedProblem;
     private Instant loggedAt = Instant.MIN;
 
-    Slot(Path folder, Instant created) {
-      this.folder = folder;
-      this.status = new TokenizerStatus.Loading(folder);
+    /**
+     * @param replaced what served the same model before; null when nothing did
+     */
+    Slot(TokenizerSource source, Instant created, @Nullable Slot replaced) {
+      this.source = source;
+      this.folder = source.folder();
+      this.tokenizer = replaced == null ? null : replaced.tokenizer;
+      this.status =
+          replaced != null && replaced.status instanceof TokenizerStatus.Ready earlier
+              ? earlier
+              : new TokenizerStatus.Loading(folder);
       this.nextDue = created;
     }
 
+    Tokenization tokenize(Function<PromptTokenizer, Tokenization> use) {
+      PromptTokenizer present = tokenizer;
+      if (present != null) {
+        return use.apply(present);
+      }
+      return status instanceof TokenizerStatus.Failed ? FAILED : LOADING;
+    }
+
     void work() {
-      FolderFingerprint seen = FolderFingerprint.of(folder);
+      FolderFingerprint seen = FolderFingerprint.of(folder, source.chatTemplate());
       if (failures == 0 && seen.equals(loaded)) {
         nextDue = clock.instant().plus(timing.checkFiles);
         return;
@@ -260,7 +315,7 @@ public final class TokenizerRegistry implements AutoCloseable {
 
     private Load load() {
       try {
-        return loader.load(folder);
+        return loader.load(source);
       } catch (RuntimeException | Error e) {
         // One folder's trouble, memory included, must not end the thread that serves all others.
         return new Load.Failed(
@@ -280,7 +335,9 @@ public final class TokenizerRegistry implements AutoCloseable {
       failures = 0;
       loggedProblem = null;
       nextDue = now.plus(timing.checkFiles);
-      LOG.info("tokenizer_ready models={} folder={} encoder={}", modelsOf(this), folder, encoder);
+      SortedSet<String> models = modelsOf(this);
+      LOG.info("tokenizer_ready models={} folder={} encoder={}", models, folder, encoder);
+      listener.loaded(models, encoder);
     }
 
     private void failed(FolderProblem problem) {
@@ -288,9 +345,10 @@ public final class TokenizerRegistry implements AutoCloseable {
       failures++;
       nextDue = now.plus(timing.retryAfter(failures));
       status =
-          status instanceof TokenizerStatus.Ready(_, String encoder, Instant since, _)
-              ? new TokenizerStatus.Ready(folder, encoder, since, Optional.of(problem))
+          status instanceof TokenizerStatus.Ready(Path served, String encoder, Instant since, _)
+              ? new TokenizerStatus.Ready(served, encoder, since, Optional.of(problem))
               : new TokenizerStatus.Failed(folder, problem, failures, nextDue);
+      listener.failed(modelsOf(this), problem, tokenizer != null);
       if (!problem.equals(loggedProblem) || !now.isBefore(loggedAt.plus(timing.logPeriod))) {
         loggedProblem = problem;
         loggedAt = now;

@@ -118,7 +118,7 @@ class FolderPromptTokenizerTest {
     for (Row row :
         List.of(
             new Row(HELLO_REFUSED, HELLO, 3, "template_refused"),
-            new Row(unsupported, HELLO, 3, "template_feature"),
+            new Row(unsupported, HELLO, 3, "template_feature.strftime"),
             new Row(failed, HELLO, 3, "template_failed"),
             new Row(broken, HELLO, 3, "template_failed"),
             new Row(lone, HELLO, 3, "lone_surrogate"),

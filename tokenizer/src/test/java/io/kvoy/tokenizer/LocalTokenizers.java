@@ -36,6 +36,15 @@ public final class LocalTokenizers {
     return path;
   }
 
+  /** The folder with Mistral's own {@code tekken.json}; fails the test when it is not there. */
+  public static Path tekken() {
+    Path path = local().resolve("tokenizers/tekken/models");
+    if (!Files.exists(path.resolve("tekken.json"))) {
+      fail("no tekken.json in %s: run 'make tools', or point KVOY_LOCAL at its folder", path);
+    }
+    return path;
+  }
+
   /** That family's folder, read afresh. */
   public static TokenizerFolder folder(String name) {
     return switch (TokenizerFolderReader.read(path(name))) {

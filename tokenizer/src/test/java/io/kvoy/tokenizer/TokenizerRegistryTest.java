@@ -9,15 +9,20 @@ import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.read.ListAppender;
 import io.kvoy.inference.Prompt;
 import io.kvoy.tokenizer.TokenizerLoader.Load;
+import io.kvoy.tokenizer.chat.ChatTemplateOptions;
 import io.kvoy.tokenizer.files.FolderProblem;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.FileTime;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.SortedSet;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
@@ -39,6 +44,7 @@ class TokenizerRegistryTest {
   @TempDir Path folder;
   private Instant now = Instant.parse("2026-11-30T00:00:00Z");
   private final List<Path> loads = new ArrayList<>();
+  private final List<String> heard = new ArrayList<>();
   private Load next = loaded(1);
   private final TokenizerRegistry registry =
       new TokenizerRegistry(
@@ -47,7 +53,19 @@ class TokenizerRegistryTest {
             return next;
           },
           () -> now,
-          TIMING);
+          TIMING,
+          new TokenizerListener() {
+            @Override
+            public void loaded(SortedSet<String> models, String encoder) {
+              heard.add("loaded " + models);
+            }
+
+            @Override
+            public void failed(
+                SortedSet<String> models, FolderProblem problem, boolean earlierGoesOn) {
+              heard.add("failed " + models + (earlierGoesOn ? " earlier goes on" : ""));
+            }
+          });
 
   private final ListAppender<ILoggingEvent> log = new ListAppender<>();
   private final Logger logger = (Logger) LoggerFactory.getLogger(TokenizerRegistry.class);
@@ -84,7 +102,7 @@ class TokenizerRegistryTest {
 
   @Test
   void aModelIsLoadingUntilItsTurnThenReady() {
-    registry.update(Map.of("m", folder));
+    registry.update(Map.of("m", TokenizerSource.of(folder)));
     assertThat(registry.statuses()).containsEntry("m", new TokenizerStatus.Loading(folder));
     assertThat(registry.tokenize("m", PROMPT))
         .isEqualTo(new Tokenization.Unavailable("tokenizer_loading"));
@@ -97,7 +115,12 @@ class TokenizerRegistryTest {
 
   @Test
   void modelsThatShareAFolderShareItsTokenizer() {
-    registry.update(Map.of("m", folder, "alias", folder.resolve("../" + folder.getFileName())));
+    registry.update(
+        Map.of(
+            "m",
+            TokenizerSource.of(folder),
+            "alias",
+            TokenizerSource.of(folder.resolve("../" + folder.getFileName()))));
 
     registry.doWork();
 
@@ -108,7 +131,7 @@ class TokenizerRegistryTest {
   @Test
   void TOK_01_absentFilesAreTriedAgainWithBackOffAndTheModelIsMarked() {
     next = failed("no tokenizer.json");
-    registry.update(Map.of("m", folder));
+    registry.update(Map.of("m", TokenizerSource.of(folder)));
     var pauses = new ArrayList<Long>();
     for (int i = 0; i < 8; i++) {
       Duration pause = registry.doWork();
@@ -128,7 +151,7 @@ class TokenizerRegistryTest {
   @Test
   void TOK_01_aFolderThatStaysBrokenIsLoggedOncePerPeriod() {
     next = failed("no tokenizer.json");
-    registry.update(Map.of("m", folder));
+    registry.update(Map.of("m", TokenizerSource.of(folder)));
 
     for (int second = 0; second < 1500; second++) {
       registry.doWork();
@@ -142,7 +165,7 @@ class TokenizerRegistryTest {
 
   @Test
   void TOK_01_anotherProblemIsLoggedAtOnce() {
-    registry.update(Map.of("m", folder));
+    registry.update(Map.of("m", TokenizerSource.of(folder)));
     next = failed("no tokenizer.json");
     registry.doWork();
     next = failed("half a file");
@@ -170,7 +193,7 @@ class TokenizerRegistryTest {
   @Test
   void aLaterTryThatGoesWellMakesTheModelReady() {
     next = failed("no tokenizer.json");
-    registry.update(Map.of("m", folder));
+    registry.update(Map.of("m", TokenizerSource.of(folder)));
     registry.doWork();
     next = loaded(2);
 
@@ -184,7 +207,7 @@ class TokenizerRegistryTest {
 
   @Test
   void changedFilesAreLoadedAgainAndUnchangedOnesAreNot() throws IOException {
-    registry.update(Map.of("m", folder));
+    registry.update(Map.of("m", TokenizerSource.of(folder)));
     registry.doWork();
     now = now.plusSeconds(30);
     registry.doWork();
@@ -199,8 +222,77 @@ class TokenizerRegistryTest {
   }
 
   @Test
+  void aKubernetesVolumeIsSwappedWithoutAPauseAndBadFilesKeepTheLastGood() throws IOException {
+    // The layout of a mounted ConfigMap: files link to ..data/file, ..data links to a folder of a
+    // time, and an update only turns ..data.
+    Path volume = Files.createDirectory(folder.resolve("volume"));
+    FileTime sameTime = FileTime.from(now);
+    for (String version : List.of("..v1", "..v2", "..v3")) {
+      Path at = Files.createDirectory(volume.resolve(version));
+      Files.setLastModifiedTime(
+          Files.writeString(at.resolve("tokenizer.json"), "{\"v\":" + version.length() + "}"),
+          sameTime);
+    }
+    Path data = volume.resolve("..data");
+    Files.createSymbolicLink(data, Path.of("..v1"));
+    Files.createSymbolicLink(volume.resolve("tokenizer.json"), Path.of("..data/tokenizer.json"));
+    registry.update(Map.of("m", TokenizerSource.of(volume)));
+    registry.doWork();
+    assertThat(registry.tokenize("m", PROMPT)).isEqualTo(new Tokenization.Estimated(1, "test"));
+
+    turn(data, "..v2");
+    next = loaded(2);
+    now = now.plusSeconds(30);
+    registry.doWork();
+    assertThat(registry.tokenize("m", PROMPT)).isEqualTo(new Tokenization.Estimated(2, "test"));
+
+    turn(data, "..v3");
+    next = failed("is not valid JSON");
+    now = now.plusSeconds(30);
+    registry.doWork();
+    assertThat(registry.tokenize("m", PROMPT)).isEqualTo(new Tokenization.Estimated(2, "test"));
+    assertThat(heard).containsExactly("loaded [m]", "loaded [m]", "failed [m] earlier goes on");
+  }
+
+  private static void turn(Path link, String target) throws IOException {
+    Path fresh = link.resolveSibling("..data_tmp");
+    Files.createSymbolicLink(fresh, Path.of(target));
+    Files.move(fresh, link, StandardCopyOption.ATOMIC_MOVE);
+  }
+
+  @Test
+  void anotherTemplateIsAnotherSourceAndTheEarlierTokenizerAnswersUntilItIsLoaded() {
+    registry.update(Map.of("m", TokenizerSource.of(folder)));
+    registry.doWork();
+
+    registry.update(
+        Map.of(
+            "m",
+            new TokenizerSource(
+                folder, Optional.of(folder.resolve("other.jinja")), ChatTemplateOptions.DEFAULTS)));
+
+    assertThat(registry.tokenize("m", PROMPT)).isEqualTo(new Tokenization.Estimated(1, "test"));
+    assertThat(registry.statuses().get("m")).isInstanceOf(TokenizerStatus.Ready.class);
+    registry.doWork();
+    // The loader of this test knows no templates.
+    assertThat(heard).containsExactly("loaded [m]", "failed [m] earlier goes on");
+    assertThat(registry.tokenize("m", PROMPT)).isEqualTo(new Tokenization.Estimated(1, "test"));
+  }
+
+  @Test
+  void idsToCompareAreThereAlsoDuringAMismatch() {
+    registry.update(Map.of("m", TokenizerSource.of(folder)));
+    registry.doWork();
+    registry.setMatchesWorker("m", false);
+
+    assertThat(registry.tokenize("m", PROMPT)).isInstanceOf(Tokenization.Unavailable.class);
+    assertThat(registry.tokenizeToCompare("m", PROMPT))
+        .isEqualTo(new Tokenization.Estimated(1, "test"));
+  }
+
+  @Test
   void aChangeThatCannotBeLoadedLeavesTheEarlierTokenizerAndSaysSo() throws IOException {
-    registry.update(Map.of("m", folder));
+    registry.update(Map.of("m", TokenizerSource.of(folder)));
     registry.doWork();
     Files.writeString(folder.resolve("tokenizer.json"), "{ half");
     next = failed("half a file");
@@ -216,10 +308,10 @@ class TokenizerRegistryTest {
 
   @Test
   void updatesKeepTokenizersOfFoldersThatStay() {
-    registry.update(Map.of("m", folder));
+    registry.update(Map.of("m", TokenizerSource.of(folder)));
     registry.doWork();
 
-    registry.update(Map.of("other", folder));
+    registry.update(Map.of("other", TokenizerSource.of(folder)));
     registry.doWork();
 
     assertThat(loads).hasSize(1);
@@ -230,7 +322,7 @@ class TokenizerRegistryTest {
 
   @Test
   void TOK_05_aMismatchWithTheWorkerStopsIdsUntilItIsTakenBack() {
-    registry.update(Map.of("m", folder));
+    registry.update(Map.of("m", TokenizerSource.of(folder)));
     registry.doWork();
 
     registry.setMatchesWorker("m", false);
@@ -254,7 +346,8 @@ class TokenizerRegistryTest {
             },
             () -> now,
             TIMING);
-    throwing.update(Map.of("m", folder, "n", folder.resolve("bad")));
+    throwing.update(
+        Map.of("m", TokenizerSource.of(folder), "n", TokenizerSource.of(folder.resolve("bad"))));
 
     throwing.doWork();
 
@@ -277,7 +370,7 @@ class TokenizerRegistryTest {
             () -> now,
             TIMING)) {
       background.start();
-      background.update(Map.of("m", folder));
+      background.update(Map.of("m", TokenizerSource.of(folder)));
 
       assertThat(loadedOnce.await(20, TimeUnit.SECONDS)).isTrue();
     }

@@ -6,6 +6,7 @@ import io.kvoy.tokenizer.bpe.BpeModel.VocabularyEntry;
 import io.kvoy.tokenizer.encode.AddedTokenMatcher;
 import io.kvoy.tokenizer.encode.PostProcessor;
 import io.kvoy.tokenizer.files.AddedToken;
+import io.kvoy.tokenizer.files.ByteAlphabet;
 import io.kvoy.tokenizer.files.TokenizerFolder;
 import io.kvoy.tokenizer.files.TokenizerJsonParser;
 import java.util.ArrayList;

@@ -53,6 +53,11 @@ final class BpeModel {
     return new BpeModel(merges, byteIds.clone(), wholeWords);
   }
 
+  /** Heap taken, by estimate. */
+  long memoryBytes() {
+    return merges.memoryBytes() + wholeWords.memoryBytes() + cache.memoryBytes();
+  }
+
   /** A merger for this model, for one thread. */
   Merger newMerger() {
     return new Merger(merges, byteIds);

@@ -6,6 +6,7 @@ import io.kvoy.tokenizer.encode.LoneSurrogates;
 import io.kvoy.tokenizer.encode.PostProcessor;
 import io.kvoy.tokenizer.encode.TextEncoder;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -41,6 +42,17 @@ public final class BpeTextEncoder implements TextEncoder {
     this.scanner = scanner;
     this.model = model;
     this.postProcessor = postProcessor;
+  }
+
+  /** The same for texts in which nothing is an added token; shares the vocabulary. */
+  public TextEncoder withoutAddedTokens() {
+    var none = new AddedTokenMatcher(List.of());
+    return new BpeTextEncoder(none, none, normalizesToNfc, scanner, model, PostProcessor.NONE);
+  }
+
+  @Override
+  public long memoryBytes() {
+    return model.memoryBytes();
   }
 
   @Override

@@ -66,4 +66,9 @@ final class MergeTable {
   int merged(int rank) {
     return mergedIds[rank];
   }
+
+  /** Heap taken, by the lengths of the arrays. */
+  long memoryBytes() {
+    return 8L * pairs.length + 4L * ranks.length + 4L * mergedIds.length;
+  }
 }

@@ -59,6 +59,18 @@ final class WholeWords {
     return entries > slots - slots / 4 ? slots << 1 : slots;
   }
 
+  /** Heap taken, by the lengths of the arrays. */
+  long memoryBytes() {
+    long words = 0;
+    for (byte[] word : longWords) {
+      words += word == null ? 0 : 16 + word.length;
+    }
+    return (long) Long.BYTES * (shorts.length + middles.length)
+        + 8L * longWords.length
+        + 4L * longIds.length
+        + words;
+  }
+
   void put(byte[] word, int id) {
     int length = word.length;
     if (length <= SHORT_BYTES) {

@@ -19,6 +19,9 @@ final class WordCache {
   /** Longer words are seldom seen twice. */
   static final int MAX_WORD_BYTES = 48;
 
+  /** With ordinary text in every place. */
+  private static final long ORDINARY_BYTES = 3L << 20;
+
   private final @Nullable Entry[] slots = new @Nullable Entry[SLOTS];
 
   /** A word and its ids; both arrays are never modified. */
@@ -34,6 +37,11 @@ final class WordCache {
       this.word = word;
       this.ids = ids;
     }
+  }
+
+  /** Heap taken: the table, and ordinary words in all of its places at most. */
+  long memoryBytes() {
+    return ORDINARY_BYTES;
   }
 
   /** The word's ids, not to be modified, or null when they are not remembered. */

@@ -2,6 +2,7 @@
 package io.kvoy.tokenizer.chat;
 
 import io.kvoy.inference.Json;
+import io.kvoy.inference.json.PythonJsonReader;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -127,7 +128,8 @@ final class ChatNormalizer {
     return others;
   }
 
-  private static Json.Obj message(Json.Obj message, ContentFormat format, boolean keepsKeyOrder)
+  /** One message; what comes of it depends on no other. */
+  static Json.Obj message(Json.Obj message, ContentFormat format, boolean keepsKeyOrder)
       throws Stop {
     if (!(message.get("role") instanceof Json.Str(String role))) {
       throw Stop.unsupported("message_shape");
@@ -379,16 +381,11 @@ final class ChatNormalizer {
     if (arguments instanceof Json.Obj) {
       return arguments;
     }
-    if (arguments instanceof Json.Str(String text)) {
-      try {
-        if (PythonJson.parse(text) instanceof Json.Obj parsed) {
-          return parsed;
-        }
-      } catch (PythonJson.Malformed e) {
-        // Old turns may hold anything; the worker goes on with no arguments.
-        return new Json.Obj(new LinkedHashMap<>());
-      }
+    if (arguments instanceof Json.Str(String text)
+        && PythonJsonReader.read(text) instanceof PythonJsonReader.Outcome.Read(Json.Obj parsed)) {
+      return parsed;
     }
+    // Old turns may hold anything; the worker goes on with no arguments.
     return new Json.Obj(new LinkedHashMap<>());
   }
 

@@ -8,6 +8,7 @@ import io.kvoy.inference.Prompt;
 import io.kvoy.tokenizer.jinja.RenderLimits;
 import io.kvoy.tokenizer.jinja.RenderResult;
 import io.kvoy.tokenizer.jinja.Template;
+import io.kvoy.tokenizer.jinja.TextSearch;
 import java.time.Clock;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -123,28 +124,41 @@ public final class ChatRenderer {
     try {
       return render(prepare(chat));
     } catch (ChatNormalizer.Stop stop) {
-      return stop.isRefused()
-          ? new RenderResult.Refused(stop.reason())
-          : new RenderResult.Unsupported(stop.reason());
+      return result(stop);
     }
   }
+
+  private static RenderResult result(ChatNormalizer.Stop stop) {
+    return stop.isRefused()
+        ? new RenderResult.Refused(stop.reason())
+        : new RenderResult.Unsupported(stop.reason());
+  }
+
+  /**
+   * All of a request but its messages' form.
+   *
+   * @param sent its messages, not yet in that form
+   */
+  record Setting(
+      Template template,
+      ConversationMemory.Form form,
+      List<Json.Obj> sent,
+      Json tools,
+      Map<String, Json> kwargs) {}
 
   /**
    * A request made ready; all that is left to do depends on its last message and on developer
    * messages.
    */
-  record Input(
-      Template template,
-      ContentFormat format,
-      List<Json.Obj> messages,
-      Json tools,
-      Map<String, Json> kwargs) {}
+  record Input(Setting setting, List<Json.Obj> messages) {}
 
   Input prepare(Prompt.Chat chat) throws ChatNormalizer.Stop {
+    return prepare(chat, effort(chat));
+  }
+
+  private @Nullable String effort(Prompt.Chat chat) {
     String effort = chat.options().reasoningEffort();
-    return prepare(
-        chat,
-        isAnthropic(chat.options()) && "none".equals(effort) ? disabledThinkingEffort : effort);
+    return isAnthropic(chat.options()) && "none".equals(effort) ? disabledThinkingEffort : effort;
   }
 
   static boolean isAnthropic(ChatOptions options) {
@@ -152,6 +166,13 @@ public final class ChatRenderer {
   }
 
   private Input prepare(Prompt.Chat chat, @Nullable String effort) throws ChatNormalizer.Stop {
+    Setting setting = setting(chat, effort);
+    ConversationMemory.Form form = setting.form;
+    return new Input(
+        setting, ChatNormalizer.messages(setting.sent, form.format(), form.keepsKeyOrder()));
+  }
+
+  private Setting setting(Prompt.Chat chat, @Nullable String effort) throws ChatNormalizer.Stop {
     Map<String, Json> kwargs = kwargs(chat, effort);
     Json tools = kwargs.remove("tools");
     if (tools == null) {
@@ -168,10 +189,13 @@ public final class ChatRenderer {
     if (mergesSystemMessages && isAnthropic(chat.options())) {
       sent = ChatNormalizer.systemMessagesMerged(sent);
     }
-    List<Json.Obj> messages =
-        ChatNormalizer.messages(sent, format, chat.options().source() == ApiKind.RESPONSES);
     kwargs.keySet().removeIf(name -> !reaches(template, name));
-    return new Input(template, format, messages, tools, kwargs);
+    return new Setting(
+        template,
+        new ConversationMemory.Form(format, chat.options().source() == ApiKind.RESPONSES),
+        sent,
+        tools,
+        kwargs);
   }
 
   private static boolean reaches(Template template, String name) {
@@ -246,12 +270,65 @@ public final class ChatRenderer {
   }
 
   RenderResult render(Input input) throws ChatNormalizer.Stop {
-    if (input.messages.isEmpty()) {
+    List<Json.Obj> messages = withKnownRoles(input);
+    return switch (variables(input.setting)) {
+      case Variables.Ready(Map<String, Json> variables, boolean continues) -> {
+        if (continues) {
+          yield renderContinued(input.setting.template, messages, variables);
+        }
+        variables.put("messages", new Json.Arr(new ArrayList<>(messages)));
+        yield input.setting.template.render(variables, RenderLimits.DEFAULTS, clock);
+      }
+      case Variables.Failed(RenderResult.Failed failed) -> failed;
+    };
+  }
+
+  /** A text in parts, or what {@link #render} gives. */
+  public sealed interface Recalled {
+    /**
+     * @param parts the text, one behind the other; those of remembered messages are the strings
+     *     that they were before
+     */
+    record Text(ConversationMemory.Turn turn, List<String> parts) implements Recalled {}
+
+    record Other(RenderResult result) implements Recalled {}
+  }
+
+  /** The same text by means of what is remembered of the conversation. */
+  public Recalled render(Prompt.Chat chat, ConversationMemory memory) {
+    try {
+      Setting setting = setting(chat, effort(chat));
+      if (rewritesRoles(setting.template, setting.sent)
+          || !(variables(setting)
+              instanceof Variables.Ready(Map<String, Json> variables, boolean continues))
+          || continues) {
+        return new Recalled.Other(render(chat));
+      }
+      ConversationMemory.Turn turn = memory.recall(setting.sent, setting.form);
+      List<String> parts = new ArrayList<>(turn.items().size() + 2);
+      RenderResult failure =
+          setting.template.renderParts(
+              variables, turn.items(), RenderLimits.DEFAULTS, clock, parts);
+      return failure == null ? new Recalled.Text(turn, parts) : new Recalled.Other(failure);
+    } catch (ChatNormalizer.Stop _) {
+      // Of several reasons it gives the worker's.
+      return new Recalled.Other(render(chat));
+    }
+  }
+
+  /** The template's variables but for the messages. */
+  private sealed interface Variables {
+    record Ready(Map<String, Json> byName, boolean continues) implements Variables {}
+
+    record Failed(RenderResult.Failed failed) implements Variables {}
+  }
+
+  private Variables variables(Setting setting) throws ChatNormalizer.Stop {
+    if (setting.sent.isEmpty()) {
       throw ChatNormalizer.Stop.refused(
           "Cannot apply chat template to an empty conversation. Provide at least one message.");
     }
-    List<Json.Obj> messages = withKnownRoles(input);
-    Map<String, Json> kwargs = new HashMap<>(input.kwargs);
+    Map<String, Json> kwargs = new HashMap<>(setting.kwargs);
     boolean continues = isTrue(kwargs.remove("continue_final_message"));
     if (continues && isTrue(kwargs.get("add_generation_prompt"))) {
       throw ChatNormalizer.Stop.refused(
@@ -259,37 +336,36 @@ public final class ChatRenderer {
     }
     Json mask = kwargs.remove("return_assistant_tokens_mask");
     if (kwargs.containsKey("conversation") || kwargs.containsKey("messages")) {
-      return new RenderResult.Failed("type_error");
+      return new Variables.Failed(new RenderResult.Failed("type_error"));
     }
     if (mask != null && isTrue(mask)) {
-      return new RenderResult.Failed("value_error");
+      return new Variables.Failed(new RenderResult.Failed("value_error"));
     }
     Json documents = kwargs.remove("documents");
     if (documents instanceof Json.Arr(var items)
         && !items.stream().allMatch(Json.Obj.class::isInstance)) {
-      return new RenderResult.Failed("type_error");
+      return new Variables.Failed(new RenderResult.Failed("type_error"));
     }
     Map<String, Json> variables = new HashMap<>();
     specialTokens.byName().forEach((name, token) -> variables.put(name, new Json.Str(token)));
     variables.putAll(kwargs);
-    variables.put("tools", input.tools);
+    variables.put("tools", setting.tools);
     variables.put("documents", documents == null ? Json.Null.NULL : documents);
-    if (!continues) {
-      variables.put("messages", new Json.Arr(new ArrayList<>(messages)));
-      return input.template.render(variables, RenderLimits.DEFAULTS, clock);
-    }
-    return renderContinued(input.template, messages, variables);
+    return new Variables.Ready(variables, continues);
+  }
+
+  private static List<Json.Obj> withKnownRoles(Input input) {
+    return rewritesRoles(input.setting.template, input.messages)
+        ? ChatNormalizer.developerAsSystem(input.messages)
+        : input.messages;
   }
 
   /** Templates that know no developer get system messages instead. */
-  private static List<Json.Obj> withKnownRoles(Input input) {
-    String source = input.template.source();
-    boolean knowsDeveloper = source.contains("'developer'") || source.contains("\"developer\"");
-    return knowsDeveloper
-            || input.messages.stream()
-                .noneMatch(message -> ChatNormalizer.hasRole(message, "developer"))
-        ? input.messages
-        : ChatNormalizer.developerAsSystem(input.messages);
+  private static boolean rewritesRoles(Template template, List<Json.Obj> messages) {
+    String source = template.source();
+    return !source.contains("'developer'")
+        && !source.contains("\"developer\"")
+        && messages.stream().anyMatch(message -> ChatNormalizer.hasRole(message, "developer"));
   }
 
   private static boolean isTrue(@Nullable Json value) {
@@ -340,7 +416,7 @@ public final class ChatRenderer {
       return result;
     }
     int tag = rendered.lastIndexOf(CONTINUE_TAG.strip());
-    if (tag < 0 || !rendered.contains(Template.strip(text))) {
+    if (tag < 0 || !TextSearch.contains(rendered, Template.strip(text))) {
       throw ChatNormalizer.Stop.refused(
           "continue_final_message is set but the final message does not appear in the chat after "
               + "applying the chat template!");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.tokenizer.chat;
 
-import io.kvoy.inference.Json;
 import io.kvoy.tokenizer.jinja.Template;
 import io.kvoy.tokenizer.jinja.TemplateParse;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -42,40 +42,20 @@ public record ChatTemplates(Template plain, @Nullable Template withTools) {
     };
   }
 
-  /**
-   * The {@code chat_template} of a {@code tokenizer_config.json}: a text, or a list of named
-   * templates of which transformers 5.19 uses {@code default} and, when a request has tools, {@code
-   * tool_use}.
-   */
-  public static Load fromTokenizerConfig(Json.Obj config) {
-    Json value = config.get("chat_template");
-    if (value instanceof Json.Str(String text)) {
-      return parse(text);
-    }
-    if (!(value instanceof Json.Arr(var entries))) {
+  /** Those of a tokenizer folder: one for everything, or another one for requests with tools. */
+  public static Load of(io.kvoy.tokenizer.files.ChatTemplates folder) {
+    Optional<String> plain = folder.choose(false);
+    Optional<String> withTools = folder.choose(true);
+    if (plain.isEmpty()) {
       return new Load.Absent();
     }
-    String plain = null;
-    String withTools = null;
-    for (Json entry : entries) {
-      if (entry instanceof Json.Obj named
-          && named.get("name") instanceof Json.Str(String name)
-          && named.get("template") instanceof Json.Str(String text)) {
-        if (name.equals("default")) {
-          plain = text;
-        } else if (name.equals("tool_use")) {
-          withTools = text;
-        }
-      }
-    }
-    if (plain == null) {
-      return new Load.Absent();
-    }
-    Load load = parse(plain);
-    if (withTools == null || !(load instanceof Load.Loaded(ChatTemplates first))) {
+    Load load = parse(plain.get());
+    if (withTools.equals(plain)
+        || withTools.isEmpty()
+        || !(load instanceof Load.Loaded(ChatTemplates first))) {
       return load;
     }
-    return switch (Template.parse(withTools)) {
+    return switch (Template.parse(withTools.get())) {
       case TemplateParse.Parsed(Template template) ->
           new Load.Loaded(new ChatTemplates(first.plain(), template));
       case TemplateParse.Unsupported(String feature, int line, String detail) ->

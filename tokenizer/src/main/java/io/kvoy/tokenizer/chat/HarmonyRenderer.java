@@ -98,7 +98,8 @@ public final class HarmonyRenderer {
   public HarmonyResult render(Prompt.Chat chat) {
     try {
       List<Segment> segments = new ArrayList<>();
-      for (Message message : messages(chat)) {
+      ChatOptions.Responses responses = chat.options().responses();
+      for (Message message : responses == null ? messages(chat) : messages(responses, chat)) {
         message.render(segments);
       }
       segments.add(START);
@@ -139,6 +140,131 @@ public final class HarmonyRenderer {
     for (Json.Obj message : rest) {
       add(message, toolNames, messages);
     }
+    return withoutOldReasoning(messages);
+  }
+
+  /**
+   * The responses API has a way of its own from items to messages ({@code
+   * vllm/entrypoints/openai/responses/harmony.py} response_input_to_harmony).
+   */
+  private static List<Message> itemsAsMessages(List<Json> items) throws ChatNormalizer.Stop {
+    List<Message> messages = new ArrayList<>();
+    Map<String, String> toolNames = new HashMap<>();
+    for (Json one : items) {
+      if (!(one instanceof Json.Obj item)) {
+        throw ChatNormalizer.Stop.unsupported("item_shape");
+      }
+      Json type = item.get("type");
+      switch (type == null ? "message" : String.valueOf(type.asString())) {
+        case "message" -> addItem(item, messages);
+        case "reasoning" -> {
+          String thought = joinedTexts(item.get("content"));
+          if (thought != null) {
+            messages.add(Message.of("assistant", "analysis", List.of(thought)));
+          }
+        }
+        case "function_call" -> {
+          String name = text(item, "name");
+          toolNames.put(text(item, "call_id"), name);
+          messages.add(
+              new Message(
+                  "assistant",
+                  "functions." + name,
+                  "commentary",
+                  true,
+                  List.of(text(item, "arguments"))));
+        }
+        case "function_call_output" -> {
+          String name = toolNames.get(text(item, "call_id"));
+          if (name == null) {
+            throw ChatNormalizer.Stop.refused("No call message found");
+          }
+          messages.add(
+              new Message(
+                  "functions." + name,
+                  "assistant",
+                  "commentary",
+                  false,
+                  List.of(text(item, "output"))));
+        }
+        default -> throw ChatNormalizer.Stop.unsupported("item_type");
+      }
+    }
+    return messages;
+  }
+
+  private static void addItem(Json.Obj item, List<Message> out) throws ChatNormalizer.Stop {
+    Json content = item.get("content");
+    String role = text(item, "role");
+    switch (role) {
+      case "system", "developer" -> {
+        String instructions = flatText(content);
+        if (instructions != null && !instructions.isEmpty()) {
+          out.add(developer(instructions, List.of()));
+        }
+      }
+      case "user" -> out.add(Message.of("user", null, texts(content)));
+      case "assistant" -> out.add(Message.of("assistant", "final", texts(content)));
+      default -> throw ChatNormalizer.Stop.unsupported("harmony_role");
+    }
+  }
+
+  private static String text(Json.Obj item, String field) throws ChatNormalizer.Stop {
+    if (item.get(field) instanceof Json.Str(String text)) {
+      return text;
+    }
+    throw ChatNormalizer.Stop.unsupported("item_shape");
+  }
+
+  /** The texts of a reasoning item in one, null without any. */
+  private static @Nullable String joinedTexts(@Nullable Json content) throws ChatNormalizer.Stop {
+    if (content == null || content == Json.Null.NULL) {
+      return null;
+    }
+    if (!(content instanceof Json.Arr(var parts))) {
+      throw ChatNormalizer.Stop.unsupported("item_shape");
+    }
+    List<String> texts = new ArrayList<>(parts.size());
+    for (Json part : parts) {
+      if (!(part instanceof Json.Obj object)) {
+        throw ChatNormalizer.Stop.unsupported("item_shape");
+      }
+      texts.add(text(object, "text"));
+    }
+    return texts.isEmpty() ? null : String.join("\n", texts);
+  }
+
+  private List<Message> messages(ChatOptions.Responses request, Prompt.Chat chat)
+      throws ChatNormalizer.Stop {
+    List<Json> tools = chat.tools();
+    for (Json tool : request.tools()) {
+      if (!(tool instanceof Json.Obj object) || !text(object, "type").equals("function")) {
+        throw ChatNormalizer.Stop.unsupported("harmony_tool");
+      }
+    }
+    String instructions = request.instructions();
+    List<Json> items;
+    if (request.input() instanceof Json.Arr(var given)) {
+      items = given;
+      if (instructions == null
+          && !items.isEmpty()
+          && items.getFirst() instanceof Json.Obj first
+          && isInstruction(first)) {
+        instructions = flatText(first.get("content"));
+        items = items.subList(1, items.size());
+      }
+    } else {
+      items = List.of();
+    }
+    List<Message> messages = new ArrayList<>();
+    messages.add(system(chat.options().reasoningEffort(), !tools.isEmpty()));
+    if ((instructions != null && !instructions.isEmpty()) || !tools.isEmpty()) {
+      messages.add(developer(instructions, tools));
+    }
+    if (request.input() instanceof Json.Str(String text)) {
+      messages.add(Message.of("user", null, List.of(text)));
+    }
+    messages.addAll(itemsAsMessages(items));
     return withoutOldReasoning(messages);
   }
 

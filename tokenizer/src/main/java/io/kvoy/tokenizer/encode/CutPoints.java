@@ -26,7 +26,7 @@ import java.util.Set;
  *       prepend_scheme "first" does).
  * </ul>
  */
-public final class CutPoints {
+public final class CutPoints implements Cuts {
 
   /** These look at nothing but the piece (tokenizers 0.21 pre_tokenizers). */
   private static final Set<String> PIECEWISE =
@@ -76,13 +76,8 @@ public final class CutPoints {
     };
   }
 
-  /**
-   * The first cut point that is at least {@code atLeast}, scanning from {@code from}, which must be
-   * 0 or a cut point.
-   *
-   * @return -1 when there is none
-   */
-  int next(String text, int from, int atLeast) {
+  @Override
+  public int next(String text, int from, int atLeast) {
     int at = from;
     while (true) {
       long match = matcher.find(text, at, text.length());
@@ -94,5 +89,14 @@ public final class CutPoints {
         return at;
       }
     }
+  }
+
+  /** The last cut point up to {@code to}; 0 when there is none. */
+  public int lastBy(String text, int to) {
+    int last = 0;
+    for (int cut = next(text, 0, 0); cut >= 0 && cut <= to; cut = next(text, cut, cut)) {
+      last = cut;
+    }
+    return last;
   }
 }

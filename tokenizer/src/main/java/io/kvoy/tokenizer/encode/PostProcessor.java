@@ -21,6 +21,27 @@ public record PostProcessor(List<Integer> before, List<Integer> after) {
     after = List.copyOf(after);
   }
 
+  /** What is added, with room between for so many ids, from {@code before().size()} on. */
+  int[] roomFor(int ids) {
+    var all = new int[before.size() + ids + after.size()];
+    int at = 0;
+    for (int id : before) {
+      all[at++] = id;
+    }
+    at += ids;
+    for (int id : after) {
+      all[at++] = id;
+    }
+    return all;
+  }
+
+  /** These ids with what is added around them. */
+  public int[] around(int[] ids) {
+    int[] all = roomFor(ids.length);
+    System.arraycopy(ids, 0, all, before.size(), ids.length);
+    return all;
+  }
+
   /**
    * Reads {@code post_processor} of a {@code tokenizer.json}: null, ByteLevel (which only moves
    * offsets), TemplateProcessing, and a Sequence in which at most one of them adds something.

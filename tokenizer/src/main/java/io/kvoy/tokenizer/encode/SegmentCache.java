@@ -47,7 +47,7 @@ public final class SegmentCache implements TextEncoder {
   private static final int NANOS_PER_TICK_BITS = 20;
 
   private final TextEncoder encoder;
-  private final CutPoints cutPoints;
+  private final Cuts cutPoints;
   private final PostProcessor postProcessor;
   private final long maxBytes;
   private final LongSupplier ticks;
@@ -66,6 +66,11 @@ public final class SegmentCache implements TextEncoder {
    */
   public SegmentCache(
       TextEncoder encoder, CutPoints cutPoints, PostProcessor postProcessor, long maxBytes) {
+    this(encoder, (Cuts) cutPoints, postProcessor, maxBytes);
+  }
+
+  /** For texts of a form of their own. */
+  SegmentCache(TextEncoder encoder, Cuts cutPoints, PostProcessor postProcessor, long maxBytes) {
     this(
         encoder,
         cutPoints,
@@ -79,7 +84,7 @@ public final class SegmentCache implements TextEncoder {
    */
   SegmentCache(
       TextEncoder encoder,
-      CutPoints cutPoints,
+      Cuts cutPoints,
       PostProcessor postProcessor,
       long maxBytes,
       LongSupplier ticks) {
@@ -92,8 +97,21 @@ public final class SegmentCache implements TextEncoder {
 
   @Override
   public int @Nullable [] encode(String text, boolean addSpecialTokens) {
-    List<Integer> before = addSpecialTokens ? postProcessor.before() : List.of();
-    List<Integer> after = addSpecialTokens ? postProcessor.after() : List.of();
+    Whole whole = whole(text);
+    return whole == null ? null : whole.ids(addSpecialTokens ? postProcessor : PostProcessor.NONE);
+  }
+
+  /** The ids of a text: what was remembered of it and what was encoded now. */
+  private record Whole(Prefix known, Tail tail) {
+    int[] ids(PostProcessor adds) {
+      int[] ids = adds.roomFor(known.idCount + tail.idCount);
+      tail.copyIds(ids, known.copyIds(ids, adds.before().size()));
+      return ids;
+    }
+  }
+
+  /** Encodes and remembers a text; null when it has a lone surrogate. */
+  private @Nullable Whole whole(String text) {
     Prefix known = lookup(text);
     Tail tail = encodeTail(text, known.end);
     if (tail == null) {
@@ -102,17 +120,56 @@ public final class SegmentCache implements TextEncoder {
     if (tail.cuts > 0) {
       remember(text, known, tail);
     }
-    var ids = new int[before.size() + known.idCount + tail.idCount + after.size()];
-    int at = 0;
-    for (int id : before) {
-      ids[at++] = id;
+    return new Whole(known, tail);
+  }
+
+  /**
+   * Encodes a text in parts, only from the last cut point on up to which it is the text before.
+   * Special tokens of the post-processor are not added.
+   *
+   * @param before a text that may begin alike; null when none is known
+   * @return null when the text has a lone surrogate
+   */
+  public @Nullable EncodedText encode(List<String> parts, @Nullable EncodedText before) {
+    int sameParts = before == null ? 0 : before.sameParts(parts);
+    int last = before == null ? -1 : lastBy(before.cuts, before.sharedChars(parts, sameParts));
+    if (before == null || last < 0) {
+      return encodeWhole(parts);
     }
-    at = known.copyIds(ids, at);
-    at = tail.copyIds(ids, at);
-    for (int id : after) {
-      ids[at++] = id;
+    int from = before.cuts[last];
+    Tail tail = encodeTail(before.textFrom(parts, from), 0);
+    if (tail == null) {
+      return null;
     }
-    return ids;
+    int shared = before.cutIds[last];
+    int[] ids = Arrays.copyOf(before.ids(), shared + tail.idCount);
+    tail.copyIds(ids, shared);
+    int known = last + 1;
+    int[] cuts = Arrays.copyOf(before.cuts, known + tail.cuts);
+    int[] cutIds = Arrays.copyOf(before.cutIds, known + tail.cuts);
+    tail.copyCuts(cuts, cutIds, known, from, shared);
+    return EncodedText.after(before, sameParts, parts, ids, cuts, cutIds, shared);
+  }
+
+  private @Nullable EncodedText encodeWhole(List<String> parts) {
+    Whole whole = whole(String.join("", parts));
+    if (whole == null) {
+      return null;
+    }
+    Prefix known = whole.known;
+    int count = known.cutCount();
+    int[] cuts = new int[count + whole.tail.cuts];
+    int[] cutIds = new int[count + whole.tail.cuts];
+    known.copyCuts(cuts, cutIds);
+    // The ends of the tail's cuts count from the start of the text.
+    whole.tail.copyCuts(cuts, cutIds, count, 0, known.idCount);
+    return EncodedText.of(parts, whole.ids(PostProcessor.NONE), cuts, cutIds);
+  }
+
+  /** Index of the last value that is at most {@code limit}, or -1. */
+  private static int lastBy(int[] ascending, int limit) {
+    int found = Arrays.binarySearch(ascending, limit);
+    return found >= 0 ? found : -found - 2;
   }
 
   /** The remembered ids at the start of a text. */
@@ -125,6 +182,8 @@ public final class SegmentCache implements TextEncoder {
 
     private int partialIds;
 
+    private int partialCuts;
+
     /** The last cut point in the whole nodes. */
     private int wholeEnd;
 
@@ -132,6 +191,31 @@ public final class SegmentCache implements TextEncoder {
     private int end;
 
     private int idCount;
+
+    int cutCount() {
+      int count = partialCuts;
+      for (Node node : whole) {
+        count += node.cuts.length;
+      }
+      return count;
+    }
+
+    /** Cut points of the known text and how many ids end at each. */
+    void copyCuts(int[] cuts, int[] cutIds) {
+      int at = 0;
+      int text = 0;
+      int ids = 0;
+      for (Node node : whole) {
+        copyShifted(node.cuts, 0, node.cuts.length, text, cuts, at);
+        at = copyShifted(node.cutIds, 0, node.cuts.length, ids, cutIds, at);
+        text += node.text.length;
+        ids += node.ids.length;
+      }
+      if (partial != null) {
+        copyShifted(partial.cuts, 0, partialCuts, text, cuts, at);
+        copyShifted(partial.cutIds, 0, partialCuts, ids, cutIds, at);
+      }
+    }
 
     int copyIds(int[] into, int from) {
       int at = from;
@@ -149,7 +233,7 @@ public final class SegmentCache implements TextEncoder {
 
   private Prefix lookup(String text) {
     var known = new Prefix();
-    var block = new char[BLOCK_CHARS];
+    var block = new char[Math.min(BLOCK_CHARS, text.length())];
     long now = ticks.getAsLong();
     Node node = root;
     int at = 0;
@@ -165,6 +249,7 @@ public final class SegmentCache implements TextEncoder {
           child.touch(now);
           known.partial = child;
           known.partialIds = child.cutIds[cut];
+          known.partialCuts = cut + 1;
           known.idCount += known.partialIds;
           known.end = at + child.cuts[cut];
         }
@@ -225,6 +310,15 @@ public final class SegmentCache implements TextEncoder {
       cuts++;
     }
 
+    /**
+     * @param text where the tail's offsets count from
+     * @param idsBefore ids in front of the tail
+     */
+    void copyCuts(int[] ends, int[] idCounts, int from, int text, int idsBefore) {
+      copyShifted(cutEnds, 0, cuts, text, ends, from);
+      copyShifted(cutIdCounts, 0, cuts, idsBefore, idCounts, from);
+    }
+
     int copyIds(int[] into, int from) {
       int at = from;
       for (int[] ids : segments) {
@@ -233,6 +327,18 @@ public final class SegmentCache implements TextEncoder {
       }
       return at;
     }
+  }
+
+  /**
+   * Copies values, each greater by so much.
+   *
+   * @return index behind them
+   */
+  private static int copyShifted(int[] values, int start, int count, int by, int[] into, int from) {
+    for (int i = 0; i < count; i++) {
+      into[from + i] = values[start + i] + by;
+    }
+    return from + count;
   }
 
   private @Nullable Tail encodeTail(String text, int from) {
@@ -286,7 +392,7 @@ public final class SegmentCache implements TextEncoder {
       at += node.text.length;
     }
     int lastCut = known.wholeEnd;
-    var block = new char[BLOCK_CHARS];
+    var block = new char[Math.min(BLOCK_CHARS, text.length())];
     while (at < end) {
       Node child = parent.child(text.charAt(at));
       if (child == null) {
@@ -331,10 +437,8 @@ public final class SegmentCache implements TextEncoder {
     int count = tail.cuts - firstCut;
     var cuts = new int[count];
     var cutIds = new int[count];
-    for (int i = 0; i < count; i++) {
-      cuts[i] = tail.cutEnds[firstCut + i] - at;
-      cutIds[i] = tail.cutIdCounts[firstCut + i] - skippedIds;
-    }
+    copyShifted(tail.cutEnds, firstCut, count, -at, cuts, 0);
+    copyShifted(tail.cutIdCounts, firstCut, count, -skippedIds, cutIds, 0);
     var all = new int[tail.idCount];
     tail.copyIds(all, 0);
     var nodeText = new char[end - at];
@@ -378,10 +482,8 @@ public final class SegmentCache implements TextEncoder {
   }
 
   private static int[] shifted(int[] values, int from, int by) {
-    int[] shifted = Arrays.copyOfRange(values, from, values.length);
-    for (int i = 0; i < shifted.length; i++) {
-      shifted[i] -= by;
-    }
+    int[] shifted = new int[values.length - from];
+    copyShifted(values, from, shifted.length, -by, shifted, 0);
     return shifted;
   }
 
@@ -424,6 +526,11 @@ public final class SegmentCache implements TextEncoder {
       sum += node.lastUse >= tick ? node.bytes() : 0;
     }
     return sum;
+  }
+
+  @Override
+  public long memoryBytes() {
+    return bytes() + encoder.memoryBytes();
   }
 
   /** Bytes taken, by the account of the nodes. */
@@ -489,8 +596,7 @@ public final class SegmentCache implements TextEncoder {
 
     /** Index of the last cut point that is at most {@code length}, or -1. */
     int lastCutBy(int length) {
-      int found = Arrays.binarySearch(cuts, length);
-      return found >= 0 ? found : -found - 2;
+      return lastBy(cuts, length);
     }
 
     long bytes() {

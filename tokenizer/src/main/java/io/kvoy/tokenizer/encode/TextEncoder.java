@@ -21,4 +21,9 @@ public interface TextEncoder {
    *     written as UTF-8, so no worker computes ids for it
    */
   int @Nullable [] encode(String text, boolean addSpecialTokens);
+
+  /** Memory that it takes at this moment, heap and native, by estimate; 0 when nobody knows. */
+  default long memoryBytes() {
+    return 0;
+  }
 }

@@ -84,6 +84,20 @@ public final class TokenizerFolder {
     return chatTemplates;
   }
 
+  /** This folder with one template for everything instead of its own. */
+  public TokenizerFolder withChatTemplate(String template) {
+    var byName = new LinkedHashMap<String, String>();
+    byName.put("default", template);
+    return new TokenizerFolder(
+        path,
+        tokenizerJson,
+        addedTokens,
+        pipeline,
+        specialTokens,
+        new ChatTemplates(byName, null),
+        ownChatRenderer);
+  }
+
   /**
    * Set when vLLM renders this model's conversations by code of its own and ignores the template:
    * the name of that renderer, such as {@code harmony} or {@code deepseek_v32}.

@@ -27,7 +27,7 @@ import tools.jackson.core.JsonToken;
 
 /**
  * Reads a tokenizer folder as transformers 5.19 and vLLM 0.32 read it. Only {@code tokenizer.json}
- * must be there.
+ * must be there, or else Mistral's {@code tekken.json}.
  *
  * <p>Called on the loader thread. Opens no file outside the folder, whatever the files say.
  */
@@ -59,15 +59,40 @@ public final class TokenizerFolderReader {
 
   /** Reads the folder; every problem is a value. */
   public static FolderRead read(Path folder) {
+    return read(folder, Optional.empty());
+  }
+
+  /**
+   * Reads the folder with another chat template; every problem is a value.
+   *
+   * @param chatTemplate file that stands for all templates of the folder, as vLLM's {@code
+   *     --chat-template} does; models that vLLM renders by code of its own have no use for one
+   */
+  public static FolderRead read(Path folder, Optional<Path> chatTemplate) {
     try {
-      return new FolderRead.Complete(new TokenizerFolderReader(folder).readAll());
+      TokenizerFolder read = new TokenizerFolderReader(folder).readAll();
+      return new FolderRead.Complete(
+          chatTemplate.isEmpty() ? read : read.withChatTemplate(readTemplate(chatTemplate.get())));
     } catch (Refusal refusal) {
       return new FolderRead.Unusable(refusal.problem);
     }
   }
 
+  private static String readTemplate(Path file) throws Refusal {
+    String text = readText(file, MAX_CONFIG_BYTES);
+    if (text == null) {
+      throw new Refusal(
+          Kind.ABSENT, file, "no such chat template", "copy the template there, or unset it");
+    }
+    return text;
+  }
+
   private TokenizerFolder readAll() throws Refusal {
     String tokenizerJson = readText("tokenizer.json", MAX_TOKENIZER_BYTES);
+    boolean isTekken = tokenizerJson == null;
+    if (tokenizerJson == null) {
+      tokenizerJson = tekkenAsTokenizerJson();
+    }
     if (tokenizerJson == null) {
       throw new Refusal(Kind.ABSENT, folder, "no tokenizer.json in this folder", PROVIDE);
     }
@@ -93,7 +118,20 @@ public final class TokenizerFolderReader {
             part(parts, "normalizer"), part(parts, "pre_tokenizer"), part(parts, "post_processor")),
         texts(namedTokens),
         chatTemplates(config),
-        ownChatRenderer(modelConfig, addedTokens));
+        isTekken ? Optional.of("mistral") : ownChatRenderer(modelConfig, addedTokens));
+  }
+
+  /** Mistral's own file, null when there is none either. */
+  private @Nullable String tekkenAsTokenizerJson() throws Refusal {
+    String tekken = readText("tekken.json", MAX_TOKENIZER_BYTES);
+    if (tekken == null) {
+      return null;
+    }
+    String converted = TekkenFile.asTokenizerJson(tekken);
+    if (converted == null) {
+      throw malformed("tekken.json", "is no vocabulary by rank with a pattern and 256 bytes first");
+    }
+    return converted;
   }
 
   private static Json part(Map<String, Json> parts, String name) {
@@ -356,7 +394,10 @@ public final class TokenizerFolderReader {
   }
 
   private @Nullable String readText(String file, long maxBytes) throws Refusal {
-    Path path = folder.resolve(file);
+    return readText(folder.resolve(file), maxBytes);
+  }
+
+  private static @Nullable String readText(Path path, long maxBytes) throws Refusal {
     try (InputStream in = Files.newInputStream(path)) {
       byte[] bytes = in.readNBytes((int) maxBytes + 1);
       if (bytes.length > maxBytes) {
@@ -367,7 +408,7 @@ public final class TokenizerFolderReader {
     } catch (NoSuchFileException _) {
       return null;
     } catch (CharacterCodingException _) {
-      throw malformed(file, "is not valid UTF-8");
+      throw new Refusal(Kind.MALFORMED, path, "is not valid UTF-8", REPLACE);
     } catch (IOException e) {
       throw unreadable(path, e);
     }

@@ -171,10 +171,42 @@ final class Compiler {
     }
     Stmt.Loop loop =
         new Stmt.Loop(
-            iterable, filter, target, loopSlot, enter, bodyCode, otherwiseEnter, otherwise);
+            iterable,
+            filter,
+            target,
+            loopSlot,
+            enter,
+            bodyCode,
+            otherwiseEnter,
+            otherwise,
+            new CommonSteps(),
+            definesFunctions(node.body()));
     return node.recursive()
         ? new Stmt.RecursiveFor(loop, body.symbols.function)
         : new Stmt.For(loop);
+  }
+
+  /**
+   * Whether there are functions that may be kept beyond a pass: macros, the bodies of call blocks,
+   * and through the {@code loop} of an inner loop its filter and recursion.
+   */
+  private static boolean definesFunctions(List<? extends Node> nodes) {
+    for (Node node : nodes) {
+      boolean isFunction =
+          switch (node) {
+            case Node.Macro _ -> true;
+            case Node.CallBlock block -> block.call() != null;
+            case Node.For loop ->
+                loop.recursive()
+                    || (loop.test() != null
+                        && !Symbols.undeclared(loop.body(), Set.of("loop")).isEmpty());
+            default -> false;
+          };
+      if (isFunction || definesFunctions(Node.children(node))) {
+        return true;
+      }
+    }
+    return false;
   }
 
   private Stmt.LoopFilter loopFilter(Node.For node, Node.Expression test, Scope scope) {

@@ -2,6 +2,7 @@
 package io.kvoy.tokenizer.jinja;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,7 +14,18 @@ import org.jspecify.annotations.Nullable;
  */
 abstract class Expr {
 
+  private static final Expr[] NO_PARTS = {};
+
   abstract Object eval(Frame frame);
+
+  /** The expressions right inside of this one; not to be modified. */
+  abstract Expr[] parts();
+
+  private static Expr[] join(Expr[] first, Expr[] second) {
+    Expr[] all = Arrays.copyOf(first, first.length + second.length);
+    System.arraycopy(second, 0, all, first.length, second.length);
+    return all;
+  }
 
   /** The truth of the value. */
   boolean test(Frame frame) {
@@ -29,7 +41,7 @@ abstract class Expr {
   static void append(Frame frame, StringBuilder out, String text) {
     frame.render.text(text.length());
     out.append(text);
-    frame.render.checkText(out.length());
+    frame.render.checkWritten(out);
   }
 
   /** A fixed value. */
@@ -41,6 +53,11 @@ abstract class Expr {
     }
 
     @Override
+    Expr[] parts() {
+      return NO_PARTS;
+    }
+
+    @Override
     Object eval(Frame frame) {
       return value;
     }
@@ -48,10 +65,15 @@ abstract class Expr {
 
   /** A slot of the function at work. */
   static final class Local extends Expr {
-    private final int slot;
+    final int slot;
 
     Local(int slot) {
       this.slot = slot;
+    }
+
+    @Override
+    Expr[] parts() {
+      return NO_PARTS;
     }
 
     @Override
@@ -69,6 +91,11 @@ abstract class Expr {
     Outer(int hops, int slot) {
       this.hops = hops;
       this.slot = slot;
+    }
+
+    @Override
+    Expr[] parts() {
+      return NO_PARTS;
     }
 
     @Override
@@ -96,6 +123,11 @@ abstract class Expr {
     }
 
     @Override
+    Expr[] parts() {
+      return new Expr[] {node};
+    }
+
+    @Override
     Object eval(Frame frame) {
       return Values.attribute(node.eval(frame), name);
     }
@@ -108,6 +140,11 @@ abstract class Expr {
     Item(Expr node, Expr key) {
       this.node = node;
       this.key = key;
+    }
+
+    @Override
+    Expr[] parts() {
+      return new Expr[] {node, key};
     }
 
     @Override
@@ -127,6 +164,11 @@ abstract class Expr {
       this.start = start;
       this.stop = stop;
       this.step = step;
+    }
+
+    @Override
+    Expr[] parts() {
+      return new Expr[] {node, start, stop, step};
     }
 
     @Override
@@ -159,6 +201,25 @@ abstract class Expr {
       this.named = named;
       this.star = star;
       this.doubleStar = doubleStar;
+    }
+
+    /** All of them, and what they are arguments of. */
+    Expr[] and(Expr subject) {
+      List<Expr> all = new ArrayList<>();
+      all.add(subject);
+      all.addAll(List.of(positional));
+      all.addAll(List.of(named));
+      if (star != null) {
+        all.add(star);
+      }
+      if (doubleStar != null) {
+        all.add(doubleStar);
+      }
+      return all.toArray(Expr[]::new);
+    }
+
+    boolean hasStars() {
+      return star != null || doubleStar != null;
     }
 
     Args eval(Frame frame) {
@@ -209,6 +270,11 @@ abstract class Expr {
     }
 
     @Override
+    Expr[] parts() {
+      return arguments.and(callee);
+    }
+
+    @Override
     Object eval(Frame frame) {
       return Values.call(frame.render, callee.eval(frame), arguments.eval(frame));
     }
@@ -224,15 +290,20 @@ abstract class Expr {
   /** {@code text.method(…)} without making the bound method when the value is a text. */
   static final class MethodCall extends Expr {
     private final Expr node;
-    private final String name;
+    final String name;
     private final StrMethods.Method method;
-    private final Arguments arguments;
+    final Arguments arguments;
 
     MethodCall(Expr node, String name, StrMethods.Method method, Arguments arguments) {
       this.node = node;
       this.name = name;
       this.method = method;
       this.arguments = arguments;
+    }
+
+    @Override
+    Expr[] parts() {
+      return arguments.and(node);
     }
 
     @Override
@@ -243,19 +314,25 @@ abstract class Expr {
         return method.call(frame.render, text, arguments.eval(frame));
       }
       Object function = Values.attribute(value, name);
+      frame.render.call();
       return Values.call(frame.render, function, arguments.eval(frame));
     }
   }
 
   static final class Filter extends Expr {
     private final Expr node;
-    private final Filters.Filter filter;
-    private final Arguments arguments;
+    final Filters.Filter filter;
+    final Arguments arguments;
 
     Filter(Expr node, Filters.Filter filter, Arguments arguments) {
       this.node = node;
       this.filter = filter;
       this.arguments = arguments;
+    }
+
+    @Override
+    Expr[] parts() {
+      return arguments.and(node);
     }
 
     @Override
@@ -268,13 +345,18 @@ abstract class Expr {
 
   static final class Test extends Expr {
     private final Expr node;
-    private final Tests.Test test;
-    private final Arguments arguments;
+    final Tests.Test test;
+    final Arguments arguments;
 
     Test(Expr node, Tests.Test test, Arguments arguments) {
       this.node = node;
       this.test = test;
       this.arguments = arguments;
+    }
+
+    @Override
+    Expr[] parts() {
+      return arguments.and(node);
     }
 
     @Override
@@ -298,6 +380,11 @@ abstract class Expr {
     }
 
     @Override
+    Expr[] parts() {
+      return NO_PARTS;
+    }
+
+    @Override
     Object eval(Frame frame) {
       throw feature == null ? TemplateError.runtime() : TemplateError.unsupported(feature);
     }
@@ -309,6 +396,11 @@ abstract class Expr {
 
     Sum(Expr[] parts) {
       this.parts = parts;
+    }
+
+    @Override
+    Expr[] parts() {
+      return parts;
     }
 
     @Override
@@ -375,6 +467,11 @@ abstract class Expr {
     }
 
     @Override
+    Expr[] parts() {
+      return new Expr[] {left, right};
+    }
+
+    @Override
     Object eval(Frame frame) {
       Object a = left.eval(frame);
       return Values.binary(frame.render, operator, a, right.eval(frame));
@@ -382,12 +479,17 @@ abstract class Expr {
   }
 
   static final class And extends Expr {
-    private final Expr left;
-    private final Expr right;
+    final Expr left;
+    final Expr right;
 
     And(Expr left, Expr right) {
       this.left = left;
       this.right = right;
+    }
+
+    @Override
+    Expr[] parts() {
+      return new Expr[] {left, right};
     }
 
     @Override
@@ -403,12 +505,17 @@ abstract class Expr {
   }
 
   static final class Or extends Expr {
-    private final Expr left;
-    private final Expr right;
+    final Expr left;
+    final Expr right;
 
     Or(Expr left, Expr right) {
       this.left = left;
       this.right = right;
+    }
+
+    @Override
+    Expr[] parts() {
+      return new Expr[] {left, right};
     }
 
     @Override
@@ -424,10 +531,15 @@ abstract class Expr {
   }
 
   static final class Not extends Expr {
-    private final Expr node;
+    final Expr node;
 
     Not(Expr node) {
       this.node = node;
+    }
+
+    @Override
+    Expr[] parts() {
+      return new Expr[] {node};
     }
 
     @Override
@@ -449,6 +561,11 @@ abstract class Expr {
     }
 
     @Override
+    Expr[] parts() {
+      return new Expr[] {node};
+    }
+
+    @Override
     Object eval(Frame frame) {
       return Numbers.negate(node.eval(frame));
     }
@@ -462,6 +579,11 @@ abstract class Expr {
     }
 
     @Override
+    Expr[] parts() {
+      return new Expr[] {node};
+    }
+
+    @Override
     Object eval(Frame frame) {
       return Numbers.plus(node.eval(frame));
     }
@@ -470,13 +592,18 @@ abstract class Expr {
   /** {@code a < b <= c}: each operand once, stops at the first pair that does not hold. */
   static final class Compare extends Expr {
     private final Expr left;
-    private final Node.Comparison[] comparisons;
-    private final Expr[] operands;
+    final Node.Comparison[] comparisons;
+    final Expr[] operands;
 
     Compare(Expr left, Node.Comparison[] comparisons, Expr[] operands) {
       this.left = left;
       this.comparisons = comparisons;
       this.operands = operands;
+    }
+
+    @Override
+    Expr[] parts() {
+      return join(new Expr[] {left}, operands);
     }
 
     @Override
@@ -515,6 +642,11 @@ abstract class Expr {
     }
 
     @Override
+    Expr[] parts() {
+      return parts;
+    }
+
+    @Override
     Object eval(Frame frame) {
       StringBuilder out = new StringBuilder();
       write(frame, out);
@@ -546,6 +678,11 @@ abstract class Expr {
     }
 
     @Override
+    Expr[] parts() {
+      return new Expr[] {test, then, otherwise};
+    }
+
+    @Override
     Object eval(Frame frame) {
       return test.test(frame) ? then.eval(frame) : otherwise.eval(frame);
     }
@@ -570,6 +707,11 @@ abstract class Expr {
     }
 
     @Override
+    Expr[] parts() {
+      return items;
+    }
+
+    @Override
     Object eval(Frame frame) {
       frame.render.items(items.length);
       List<Object> values = new ArrayList<>(items.length);
@@ -587,6 +729,11 @@ abstract class Expr {
     DictOf(Expr[] keys, Expr[] values) {
       this.keys = keys;
       this.values = values;
+    }
+
+    @Override
+    Expr[] parts() {
+      return join(keys, values);
     }
 
     @Override

@@ -415,7 +415,7 @@ final class Filters {
     String indention = width != null ? width : " ".repeat(spaces);
     boolean blank = flag(bound[2]);
     // One more line feed, so that a text ending with one keeps an empty last line.
-    List<String> lines = StrMethods.lines(text + "\n", false);
+    List<String> lines = StrMethods.lines(render, text + "\n", false);
     StringBuilder out = new StringBuilder(text.length() + lines.size() * indention.length());
     if (flag(bound[1])) {
       out.append(indention);

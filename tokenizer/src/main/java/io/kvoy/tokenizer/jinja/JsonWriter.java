@@ -2,11 +2,11 @@
 package io.kvoy.tokenizer.jinja;
 
 import io.kvoy.inference.Json;
+import io.kvoy.inference.json.PythonJson;
 import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
@@ -196,43 +196,11 @@ final class JsonWriter {
   }
 
   private static String real(double value) {
-    if (Double.isNaN(value)) {
-      return "NaN";
-    }
-    if (Double.isInfinite(value)) {
-      return value > 0 ? "Infinity" : "-Infinity";
-    }
-    return Numbers.repr(value);
+    return PythonJson.floatText(value);
   }
 
   private void string(String text) {
     render.text(text.length());
-    out.append('"');
-    int copied = 0;
-    for (int i = 0; i < text.length(); i++) {
-      char c = text.charAt(i);
-      if (c >= ' ' && c != '"' && c != '\\' && (c < 0x7f || !style.asciiOnly)) {
-        continue;
-      }
-      out.append(text, copied, i);
-      copied = i + 1;
-      switch (c) {
-        case '"' -> out.append("\\\"");
-        case '\\' -> out.append("\\\\");
-        case '\n' -> out.append("\\n");
-        case '\r' -> out.append("\\r");
-        case '\t' -> out.append("\\t");
-        case '\b' -> out.append("\\b");
-        case '\f' -> out.append("\\f");
-        default -> {
-          if (c == 0x7f) {
-            out.append(c);
-          } else {
-            out.append(String.format(Locale.ROOT, "\\u%04x", (int) c));
-          }
-        }
-      }
-    }
-    out.append(text, copied, text.length()).append('"');
+    PythonJson.quote(text, style.asciiOnly, out);
   }
 }

@@ -4,6 +4,7 @@ package io.kvoy.tokenizer.jinja;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -23,6 +24,7 @@ final class LoopState implements Callable {
   private @Nullable Object before;
   private @Nullable Object current;
   private @Nullable Args lastChanged;
+  private @Nullable TemplateError failure;
 
   /** Runs the body of a recursive loop over other items, one level deeper. */
   @FunctionalInterface
@@ -52,10 +54,32 @@ final class LoopState implements Callable {
   }
 
   private @Nullable Object peek() {
-    if (after == null && iterator.hasNext()) {
-      after = iterator.next();
+    if (after == null) {
+      // Only an iterator of the template's own does work, and fails, when it is asked.
+      after = iterable instanceof PyIterator ? lookAhead(this::next) : next();
     }
     return after;
+  }
+
+  private @Nullable Object next() {
+    return iterator.hasNext() ? iterator.next() : null;
+  }
+
+  /** What a look ahead finds or fails with stays, whoever looks again. */
+  private <T extends @Nullable Object> T lookAhead(Supplier<T> look) {
+    if (failure != null) {
+      throw failure;
+    }
+    long lasting = render.lastingWork();
+    long left = render.workLeft();
+    try {
+      return look.get();
+    } catch (TemplateError error) {
+      failure = error;
+      throw error;
+    } finally {
+      render.lasts(lasting, left);
+    }
   }
 
   int index0() {
@@ -65,9 +89,7 @@ final class LoopState implements Callable {
   long length() {
     if (length < 0) {
       if (iterable instanceof PyIterator) {
-        List<Object> rest = new ArrayList<>();
-        iterator.forEachRemaining(rest::add);
-        render.items(rest.size());
+        List<Object> rest = lookAhead(this::rest);
         iterator = rest.iterator();
         length = rest.size() + index0 + 1L + (after == null ? 0 : 1);
       } else {
@@ -75,6 +97,13 @@ final class LoopState implements Callable {
       }
     }
     return length;
+  }
+
+  private List<Object> rest() {
+    List<Object> rest = new ArrayList<>();
+    iterator.forEachRemaining(rest::add);
+    render.items(rest.size());
+    return rest;
   }
 
   /** An attribute of {@code loop}, or null when there is none of that name. */

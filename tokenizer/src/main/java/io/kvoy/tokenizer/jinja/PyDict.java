@@ -21,13 +21,23 @@ final class PyDict {
   private final Json.@Nullable Obj json;
   private @Nullable Map<Object, Entry> entries;
 
+  private final @Nullable KnownItem known;
+
   PyDict() {
     this.json = null;
+    this.known = null;
     this.entries = new LinkedHashMap<>();
   }
 
   PyDict(Json.Obj json) {
     this.json = json;
+    this.known = null;
+  }
+
+  /** One that other renders may have met. */
+  PyDict(KnownItem known) {
+    this.json = known.json();
+    this.known = known;
   }
 
   private Map<Object, Entry> entries() {
@@ -74,6 +84,11 @@ final class PyDict {
       keys.add(entry.key());
     }
     return keys;
+  }
+
+  /** What is known from other renders, null for most. */
+  @Nullable KnownItem known() {
+    return known;
   }
 
   /** The JSON that this dict came as, null for dicts that a template made. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.tokenizer.jinja;
 
+import java.util.BitSet;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.NoSuchElementException;
@@ -25,7 +26,7 @@ abstract class Stmt {
 
   /** Statements one after the other. */
   static final class Block extends Stmt {
-    private final Stmt[] statements;
+    final Stmt[] statements;
 
     Block(Stmt[] statements) {
       this.statements = statements;
@@ -59,7 +60,7 @@ abstract class Stmt {
   }
 
   static final class Print extends Stmt {
-    private final Expr node;
+    final Expr node;
 
     Print(Expr node) {
       this.node = node;
@@ -86,9 +87,9 @@ abstract class Stmt {
   }
 
   static final class If extends Stmt {
-    private final Expr[] tests;
-    private final Stmt[] bodies;
-    private final Stmt otherwise;
+    final Expr[] tests;
+    final Stmt[] bodies;
+    final Stmt otherwise;
 
     If(Expr[] tests, Stmt[] bodies, Stmt otherwise) {
       this.tests = tests;
@@ -151,6 +152,26 @@ abstract class Stmt {
       outerSlots = new int[size];
     }
 
+    /** Marks which slots hold something settled afterwards; see {@link Settled}. */
+    void settle(BitSet settled) {
+      for (int i = 0; i < slots.length; i++) {
+        boolean isSettled =
+            resolved[i] == null
+                && (hops[i] == NOTHING || (hops[i] == 0 && settled.get(outerSlots[i])));
+        settled.set(slots[i], isSettled);
+      }
+    }
+
+    /** Whether one of these slots is set. */
+    boolean sets(BitSet read) {
+      for (int slot : slots) {
+        if (read.get(slot)) {
+          return true;
+        }
+      }
+      return false;
+    }
+
     void run(Frame frame) {
       for (int i = 0; i < slots.length; i++) {
         String name = resolved[i];
@@ -172,7 +193,7 @@ abstract class Stmt {
     abstract void assign(Frame frame, Object value);
 
     static final class Slot extends Target {
-      private final int slot;
+      final int slot;
 
       Slot(int slot) {
         this.slot = slot;
@@ -185,8 +206,8 @@ abstract class Stmt {
     }
 
     static final class Attribute extends Target {
-      private final Expr namespace;
-      private final String name;
+      final Expr namespace;
+      final String name;
 
       Attribute(Expr namespace, String name) {
         this.namespace = namespace;
@@ -203,7 +224,7 @@ abstract class Stmt {
     }
 
     static final class Unpack extends Target {
-      private final Target[] items;
+      final Target[] items;
 
       Unpack(Target[] items) {
         this.items = items;
@@ -230,8 +251,8 @@ abstract class Stmt {
   }
 
   static final class Assign extends Stmt {
-    private final Target target;
-    private final Expr node;
+    final Target target;
+    final Expr node;
 
     Assign(Target target, Expr node) {
       this.target = target;
@@ -247,11 +268,11 @@ abstract class Stmt {
 
   /** Runs a body on the side and does something with its text: set, filter. */
   static final class Capture extends Stmt {
-    private final Enter enter;
-    private final Stmt body;
-    private final int textSlot;
-    private final @Nullable Target target;
-    private final Expr result;
+    final Enter enter;
+    final Stmt body;
+    final int textSlot;
+    final @Nullable Target target;
+    final Expr result;
 
     /**
      * @param textSlot where the body's text goes
@@ -285,10 +306,10 @@ abstract class Stmt {
   }
 
   static final class With extends Stmt {
-    private final Enter enter;
-    private final Target[] targets;
-    private final Expr[] values;
-    private final Stmt body;
+    final Enter enter;
+    final Target[] targets;
+    final Expr[] values;
+    final Stmt body;
 
     With(Enter enter, Target[] targets, Expr[] values, Stmt body) {
       this.enter = enter;
@@ -357,7 +378,14 @@ abstract class Stmt {
     }
   }
 
-  /** A loop; {@code loopSlot} is -1 when its body has no use for {@code loop}. */
+  /**
+   * A loop.
+   *
+   * @param loopSlot -1 when its body has no use for {@code loop}
+   * @param common of its traces
+   * @param hasFunctions whether its body defines functions; they may be called after a pass, and
+   *     see what the pass left in its slots
+   */
   record Loop(
       Expr iterable,
       @Nullable LoopFilter filter,
@@ -366,22 +394,37 @@ abstract class Stmt {
       Enter enter,
       Stmt body,
       @Nullable Enter otherwiseEnter,
-      Stmt otherwise) {
+      Stmt otherwise,
+      CommonSteps common,
+      boolean hasFunctions) {
 
     private Object items(Frame frame, Object value) {
       return filter == null ? value : new PyIterator(filter.apply(frame, Values.iterate(value)));
     }
 
+    private End pass(Frame frame, StringBuilder out, Object item) {
+      Parts parts = frame.render.parts();
+      if (parts != null
+          && !hasFunctions
+          && parts.takesPasses(out)
+          && item instanceof PyDict dict
+          && dict.known() != null) {
+        return parts.pass(this, frame, dict, dict.known());
+      }
+      target.assign(frame, item);
+      enter.run(frame);
+      return body.run(frame, out);
+    }
+
     /** Runs over items that the filter let through already. */
     private End run(Frame frame, StringBuilder out, LoopState loop) {
       boolean complete = false;
-      frame.slots[loopSlot] = loop;
       Object item;
       while ((item = loop.advance()) != null) {
         frame.render.work(1);
-        target.assign(frame, item);
-        enter.run(frame);
-        End end = body.run(frame, out);
+        // Each time anew: a pass may have assigned to the name.
+        frame.slots[loopSlot] = loop;
+        End end = pass(frame, out, item);
         if (end == End.BREAK) {
           break;
         }
@@ -394,9 +437,7 @@ abstract class Stmt {
       boolean complete = false;
       while (items.hasNext()) {
         frame.render.work(1);
-        target.assign(frame, items.next());
-        enter.run(frame);
-        End end = body.run(frame, out);
+        End end = pass(frame, out, items.next());
         if (end == End.BREAK) {
           break;
         }
@@ -419,7 +460,7 @@ abstract class Stmt {
   }
 
   static final class For extends Stmt {
-    private final Loop loop;
+    final Loop loop;
 
     For(Loop loop) {
       this.loop = loop;

@@ -2,6 +2,7 @@
 package io.kvoy.tokenizer.jinja;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -335,9 +336,10 @@ final class StrMethods {
     List<Object> parts = new ArrayList<>();
     if (separator == null || separator == None.NONE) {
       if (fromRight) {
-        rsplitSpace(text, limit, parts);
+        rsplitSpace(render, text, limit, parts);
+        Collections.reverse(parts);
       } else {
-        splitSpace(text, limit, parts);
+        splitSpace(render, text, limit, parts);
       }
     } else {
       String mark = text(separator);
@@ -345,42 +347,45 @@ final class StrMethods {
         throw TemplateError.value();
       }
       if (fromRight) {
-        rsplitText(text, mark, limit, parts);
+        rsplitText(render, text, mark, limit, parts);
+        Collections.reverse(parts);
       } else {
-        splitText(text, mark, limit, parts);
+        splitText(render, text, mark, limit, parts);
       }
     }
     render.items(parts.size());
     return new PyList(parts);
   }
 
-  private static void splitText(String text, String mark, int limit, List<Object> parts) {
+  private static void splitText(
+      Render render, String text, String mark, int limit, List<Object> parts) {
     int from = 0;
     for (int n = 0; n < limit; n++) {
-      int at = text.indexOf(mark, from);
+      int at = TextSearch.indexOf(text, mark, from);
       if (at < 0) {
         break;
       }
-      parts.add(text.substring(from, at));
+      add(render, parts, text.substring(from, at));
       from = at + mark.length();
     }
-    parts.add(text.substring(from));
+    add(render, parts, text.substring(from));
   }
 
-  private static void rsplitText(String text, String mark, int limit, List<Object> parts) {
+  private static void rsplitText(
+      Render render, String text, String mark, int limit, List<Object> parts) {
     int to = text.length();
     for (int n = 0; n < limit; n++) {
-      int at = to < mark.length() ? -1 : text.lastIndexOf(mark, to - mark.length());
+      int at = to < mark.length() ? -1 : TextSearch.lastIndexOf(text, mark, to - mark.length());
       if (at < 0) {
         break;
       }
-      parts.addFirst(text.substring(at + mark.length(), to));
+      add(render, parts, text.substring(at + mark.length(), to));
       to = at;
     }
-    parts.addFirst(text.substring(0, to));
+    add(render, parts, text.substring(0, to));
   }
 
-  private static void splitSpace(String text, int limit, List<Object> parts) {
+  private static void splitSpace(Render render, String text, int limit, List<Object> parts) {
     int i = 0;
     while (true) {
       while (i < text.length() && Unicode.isSpace(text.charAt(i))) {
@@ -390,18 +395,18 @@ final class StrMethods {
         return;
       }
       if (parts.size() == limit) {
-        parts.add(text.substring(i));
+        add(render, parts, text.substring(i));
         return;
       }
       int from = i;
       while (i < text.length() && !Unicode.isSpace(text.charAt(i))) {
         i++;
       }
-      parts.add(text.substring(from, i));
+      add(render, parts, text.substring(from, i));
     }
   }
 
-  private static void rsplitSpace(String text, int limit, List<Object> parts) {
+  private static void rsplitSpace(Render render, String text, int limit, List<Object> parts) {
     int i = text.length();
     while (true) {
       while (i > 0 && Unicode.isSpace(text.charAt(i - 1))) {
@@ -411,26 +416,31 @@ final class StrMethods {
         return;
       }
       if (parts.size() == limit) {
-        parts.addFirst(text.substring(0, i));
+        add(render, parts, text.substring(0, i));
         return;
       }
       int to = i;
       while (i > 0 && !Unicode.isSpace(text.charAt(i - 1))) {
         i--;
       }
-      parts.addFirst(text.substring(i, to));
+      add(render, parts, text.substring(i, to));
     }
+  }
+
+  private static void add(Render render, List<Object> parts, String part) {
+    render.checkItems(parts.size() + 1L);
+    parts.add(part);
   }
 
   private static Object splitLines(Render render, String text, Args args) {
     Object keep = args.bind(0, "keepends")[0];
-    List<Object> lines = new ArrayList<>(lines(text, keep != null && Values.truth(keep)));
+    List<Object> lines = new ArrayList<>(lines(render, text, keep != null && Values.truth(keep)));
     render.text(text.length());
     render.items(lines.size());
     return new PyList(lines);
   }
 
-  static List<String> lines(String text, boolean keepEnds) {
+  static List<String> lines(Render render, String text, boolean keepEnds) {
     List<String> lines = new ArrayList<>();
     int from = 0;
     int i = 0;
@@ -447,6 +457,7 @@ final class StrMethods {
         continue;
       }
       int end = c == '\r' && i + 1 < text.length() && text.charAt(i + 1) == '\n' ? i + 2 : i + 1;
+      render.checkItems(lines.size() + 1L);
       lines.add(text.substring(from, keepEnds ? end : i));
       from = end;
       i = end;
@@ -488,7 +499,7 @@ final class StrMethods {
     if (old.isEmpty()) {
       return replaceEmpty(render, text, with, left);
     }
-    int at = left == 0 ? -1 : text.indexOf(old);
+    int at = left == 0 ? -1 : TextSearch.indexOf(text, old, 0);
     if (at < 0) {
       return text;
     }
@@ -498,7 +509,7 @@ final class StrMethods {
       out.append(text, from, at).append(with);
       render.checkText(out.length());
       from = at + old.length();
-      at = text.indexOf(old, from);
+      at = TextSearch.indexOf(text, old, from);
     }
     out.append(text, from, text.length());
     render.text(out.length());
@@ -576,8 +587,8 @@ final class StrMethods {
     }
     int at =
         last
-            ? text.lastIndexOf(wanted, range.to - wanted.length())
-            : text.indexOf(wanted, range.from);
+            ? TextSearch.lastIndexOf(text, wanted, range.to - wanted.length())
+            : TextSearch.indexOf(text, wanted, range.from);
     if (at < range.from || at + wanted.length() > range.to) {
       return -1;
     }
@@ -603,7 +614,9 @@ final class StrMethods {
       return Unicode.length(part) + 1L;
     }
     long count = 0;
-    for (int i = part.indexOf(wanted); i >= 0; i = part.indexOf(wanted, i + wanted.length())) {
+    for (int i = TextSearch.indexOf(part, wanted, 0);
+        i >= 0;
+        i = TextSearch.indexOf(part, wanted, i + wanted.length())) {
       count++;
     }
     return count;
@@ -615,7 +628,10 @@ final class StrMethods {
       throw TemplateError.value();
     }
     render.text(text.length());
-    int at = last ? text.lastIndexOf(mark) : text.indexOf(mark);
+    int at =
+        last
+            ? TextSearch.lastIndexOf(text, mark, text.length())
+            : TextSearch.indexOf(text, mark, 0);
     if (at < 0) {
       return last ? PyTuple.of("", "", text) : PyTuple.of(text, "", "");
     }

@@ -3,10 +3,12 @@ package io.kvoy.tokenizer.jinja;
 
 import io.kvoy.inference.Json;
 import java.time.Clock;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A compiled template: immutable, shared by all threads.
@@ -21,16 +23,19 @@ public final class Template {
   /** Longest source; published chat templates have up to 40 kB. */
   private static final int MAX_SOURCE_CHARS = 1 << 20;
 
+  /** Most room made before anything is rendered. */
+  private static final int MAX_EXPECTED_CHARS = 1 << 20;
+
   private final String source;
-  private final List<Node.Statement> syntax;
   private final Compiler.Program program;
   private final boolean usesGeneration;
+  private final boolean iteratesOverContent;
 
   private Template(String source, List<Node.Statement> syntax, Compiler.Program program) {
     this.source = source;
-    this.syntax = syntax;
     this.program = program;
     this.usesGeneration = syntax.stream().anyMatch(Template::usesGeneration);
+    this.iteratesOverContent = ContentLoops.found(syntax);
   }
 
   private static boolean usesGeneration(Node node) {
@@ -61,20 +66,71 @@ public final class Template {
 
   private RenderResult render(
       Map<String, Json> variables, RenderLimits limits, Clock clock, boolean isPlain) {
-    Map<String, Object> values = HashMap.newHashMap(variables.size());
+    StringBuilder out = new StringBuilder(expectedChars(variables.get("messages")));
+    RenderResult failure = run(new Render(limits, clock, values(variables), isPlain, null), out);
+    return failure == null ? new RenderResult.Rendered(out.toString()) : failure;
+  }
+
+  private static Map<String, Object> values(Map<String, Json> variables) {
+    Map<String, Object> values = HashMap.newHashMap(variables.size() + 1);
+    variables.forEach((name, value) -> values.put(name, Values.fromJson(value)));
+    return values;
+  }
+
+  /** Writes the text; what it returns is null, or why there is none. */
+  private @Nullable RenderResult run(Render render, StringBuilder out) {
     try {
-      variables.forEach((name, value) -> values.put(name, Values.fromJson(value)));
-      Render render = new Render(limits, clock, values, isPlain);
       Frame frame = new Frame(render, null, program.function().size());
       program.enter().run(frame);
-      StringBuilder out = new StringBuilder(1024);
       program.body().run(frame, out);
-      return new RenderResult.Rendered(out.toString());
+      Parts parts = render.parts();
+      if (parts != null) {
+        parts.finish(render);
+      }
+      return null;
     } catch (TemplateError error) {
       return error.result();
     } catch (StackOverflowError e) {
       return new RenderResult.Unsupported("limit_depth");
     }
+  }
+
+  /**
+   * Renders with these variables and these {@code messages}, in parts: the text is all of them
+   * together. What loops wrote for a message is taken from the message where nothing else that it
+   * hung on has changed, as the same string, and kept with it where it is new. The result is that
+   * of {@link #render}.
+   *
+   * @param into takes the parts; incomplete when the result is not null
+   * @return null when all went well, else why there is no text
+   */
+  public @Nullable RenderResult renderParts(
+      Map<String, Json> variables,
+      List<KnownItem> messages,
+      RenderLimits limits,
+      Clock clock,
+      List<String> into) {
+    Map<String, Object> values = values(variables);
+    List<Object> items = new ArrayList<>(messages.size());
+    for (KnownItem message : messages) {
+      items.add(new PyDict(message));
+    }
+    values.put("messages", new PyList(items));
+    Parts parts = new Parts(into);
+    return run(new Render(limits, clock, values, false, parts), parts.out());
+  }
+
+  /** About so long is the text, as nearly all of it is the messages' own. */
+  private static int expectedChars(@Nullable Json messages) {
+    long chars = 1024;
+    if (messages instanceof Json.Arr(List<Json> items)) {
+      for (Json item : items) {
+        if (item instanceof Json.Obj message && message.get("content") instanceof Json.Str text) {
+          chars += text.value().length() + 64;
+        }
+      }
+    }
+    return (int) Math.min(chars, MAX_EXPECTED_CHARS);
   }
 
   /**
@@ -114,7 +170,7 @@ public final class Template {
    * between its content formats ({@code vllm/renderers/hf.py}).
    */
   public boolean iteratesOverContent() {
-    return ContentLoops.found(syntax);
+    return iteratesOverContent;
   }
 
   /** Python's {@code text.strip()}. */

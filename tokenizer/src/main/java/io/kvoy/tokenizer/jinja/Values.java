@@ -340,7 +340,7 @@ final class Values {
     if (part == null) {
       throw TemplateError.type();
     }
-    return text.contains(part);
+    return TextSearch.contains(text, part);
   }
 
   // Arithmetic

@@ -11,6 +11,8 @@ import io.kvoy.tokenizer.jinja.RenderResult;
 import java.time.Clock;
 import java.time.Instant;
 import java.time.ZoneOffset;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
@@ -170,12 +172,10 @@ class ChatRendererTest {
   void theTemplateForToolsRendersRequestsWithTools() {
     ChatTemplates templates =
         ((ChatTemplates.Load.Loaded)
-                ChatTemplates.fromTokenizerConfig(
-                    TestData.object(
-                        """
-                        {"chat_template":[{"name":"default","template":"plain"},
-                          {"name":"tool_use","template":"tools"}]}
-                        """)))
+                ChatTemplates.of(
+                    new io.kvoy.tokenizer.files.ChatTemplates(
+                        new LinkedHashMap<>(Map.of("default", "plain", "tool_use", "tools")),
+                        null)))
             .templates();
     ChatRenderer renderer =
         new ChatRenderer(

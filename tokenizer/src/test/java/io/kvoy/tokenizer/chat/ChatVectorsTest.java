@@ -67,12 +67,16 @@ class ChatVectorsTest {
     }
     ChatRenderer.Input input =
         new ChatRenderer.Input(
-            templates(vector).plain(),
-            ContentFormat.valueOf(
-                TestData.string(vector, "content_format").toUpperCase(Locale.ROOT)),
-            messages,
-            toolsOf(vector),
-            ((Json.Obj) TestData.field(vector, "template_kwargs")).fields());
+            new ChatRenderer.Setting(
+                templates(vector).plain(),
+                new ConversationMemory.Form(
+                    ContentFormat.valueOf(
+                        TestData.string(vector, "content_format").toUpperCase(Locale.ROOT)),
+                    false),
+                messages,
+                toolsOf(vector),
+                ((Json.Obj) TestData.field(vector, "template_kwargs")).fields()),
+            messages);
 
     assertThat(renderer(vector).render(input))
         .isEqualTo(new RenderResult.Rendered(TestData.string(vector, "text")));
@@ -83,12 +87,12 @@ class ChatVectorsTest {
   void preparesTheRequestAsTheWorkerDoes(Json.Obj vector) throws Exception {
     ChatRenderer.Input input = renderer(vector).prepare(request(vector));
 
-    assertThat(input.format().name())
+    assertThat(input.setting().form().format().name())
         .isEqualToIgnoringCase(TestData.string(vector, "content_format"));
     assertThat(TestData.text(new Json.Arr(List.copyOf(input.messages()))))
         .isEqualTo(TestData.text(TestData.field(vector, "template_messages")));
-    assertThat(TestData.text(input.tools())).isEqualTo(TestData.text(toolsOf(vector)));
-    assertThat(input.kwargs())
+    assertThat(TestData.text(input.setting().tools())).isEqualTo(TestData.text(toolsOf(vector)));
+    assertThat(input.setting().kwargs())
         .isEqualTo(((Json.Obj) TestData.field(vector, "template_kwargs")).fields());
   }
 
@@ -142,7 +146,7 @@ class ChatVectorsTest {
               TestData.has(vector, "template")
                   ? ChatTemplates.parse(
                       TestData.resource(FOLDER + TestData.string(vector, "template")))
-                  : ChatTemplates.fromTokenizerConfig(config(vector));
+                  : ChatTemplates.parse(TestData.string(config(vector), "chat_template"));
           assertThat(load).isInstanceOf(ChatTemplates.Load.Loaded.class);
           return ((ChatTemplates.Load.Loaded) load).templates();
         });

@@ -4,6 +4,7 @@ package io.kvoy.tokenizer.chat;
 import io.kvoy.inference.ChatOptions;
 import io.kvoy.inference.Json;
 import io.kvoy.inference.Prompt;
+import io.kvoy.inference.json.PythonJsonReader;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -21,11 +22,11 @@ final class TestData {
   private TestData() {}
 
   static Json json(String text) {
-    try {
-      return PythonJson.parse(text);
-    } catch (PythonJson.Malformed e) {
-      throw new IllegalArgumentException("not JSON: " + text, e);
-    }
+    return switch (PythonJsonReader.read(text)) {
+      case PythonJsonReader.Outcome.Read(Json value) -> value;
+      case PythonJsonReader.Outcome.Failed failed ->
+          throw new IllegalArgumentException("not JSON: " + failed + ": " + text);
+    };
   }
 
   static Json.Obj object(String text) {

@@ -98,6 +98,51 @@ class SegmentCacheTest {
     }
   }
 
+  @ParameterizedTest
+  @ValueSource(strings = {"qwen3", "llama3_1", "gemma3", "deepseek_v3"})
+  void idsOfPartsEqualThoseOfTheWholeText(String family) {
+    TokenizerFolder tokenizer = LocalTokenizers.folder(family);
+    List<String> tokens = new ArrayList<>();
+    tokenizer.addedTokens().forEach(token -> tokens.add(token.content()));
+    DjlTextEncoder whole = LocalTokenizers.djl(family);
+    var cache =
+        new SegmentCache(whole, CutPoints.of(tokenizer).orElseThrow(), PostProcessor.NONE, 60_000);
+    var random = new SplittableRandom(4);
+    List<List<String>> earlier = new ArrayList<>(List.of(List.of("")));
+    List<EncodedText> known = new ArrayList<>();
+    for (int i = 0; i < 400; i++) {
+      List<String> parts = new ArrayList<>(earlier.get(random.nextInt(earlier.size())));
+      if (random.nextInt(4) == 0 && !parts.isEmpty()) {
+        parts.set(random.nextInt(parts.size()), PIECES[random.nextInt(PIECES.length)]);
+      }
+      for (int n = random.nextInt(6); n > 0; n--) {
+        // A special token may lie across parts.
+        String token = tokens.get(random.nextInt(tokens.size()));
+        int cut = random.nextInt(token.length() + 1);
+        parts.add(PIECES[random.nextInt(PIECES.length)] + token.substring(0, cut));
+        parts.add(token.substring(cut));
+      }
+      if (parts.size() < 40) {
+        earlier.add(parts);
+      }
+      EncodedText before = known.isEmpty() ? null : known.get(random.nextInt(known.size()));
+      int[] expected = whole.encode(String.join("", parts), false);
+
+      EncodedText text = cache.encode(parts, before);
+
+      assertThat(text == null ? null : text.ids()).isEqualTo(expected);
+      if (text != null && before != null) {
+        assertThat(
+                Arrays.mismatch(text.ids(), 0, text.sharedIds(), before.ids(), 0, text.sharedIds()))
+            .isEqualTo(-1);
+      }
+      if (text != null) {
+        known.add(text);
+      }
+    }
+    assertThat(known).anyMatch(text -> text.sharedIds() > 0);
+  }
+
   private static String wellFormed(String text) {
     return !text.isEmpty() && Character.isHighSurrogate(text.charAt(text.length() - 1))
         ? text.substring(0, text.length() - 1)

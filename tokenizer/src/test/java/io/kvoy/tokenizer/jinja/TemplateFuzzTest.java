@@ -36,7 +36,7 @@ class TemplateFuzzTest {
           {%- endfor -%}
           """);
 
-  @FuzzTest(maxDuration = "50s")
+  @FuzzTest(maxDuration = "10m")
   void anySourceIsRenderedWithoutHarm(byte[] source) {
     switch (Template.parse(new String(source, UTF_8))) {
       case TemplateParse.Unsupported(String feature, int line, _) -> {
@@ -53,7 +53,7 @@ class TemplateFuzzTest {
     }
   }
 
-  @FuzzTest(maxDuration = "50s")
+  @FuzzTest(maxDuration = "10m")
   void anyTextIsRenderedWithoutHarm(byte[] text) {
     int half = text.length / 2;
     String first = new String(text, 0, half, UTF_8);

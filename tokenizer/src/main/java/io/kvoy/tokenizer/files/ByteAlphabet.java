@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.kvoy.tokenizer.bpe;
+package io.kvoy.tokenizer.files;
 
 import org.jspecify.annotations.Nullable;
 
@@ -7,7 +7,7 @@ import org.jspecify.annotations.Nullable;
  * The characters by which a byte-level vocabulary writes bytes: printable Latin-1 stands for
  * itself, the other 68 bytes are U+0100 and up in order (so a space is U+0120).
  */
-final class ByteAlphabet {
+public final class ByteAlphabet {
 
   private static final int LAST_CHARACTER = 0x143;
 
@@ -29,7 +29,7 @@ final class ByteAlphabet {
   private ByteAlphabet() {}
 
   /** The character that writes this byte. */
-  static char character(int unsignedByte) {
+  public static char character(int unsignedByte) {
     return CHARACTERS[unsignedByte];
   }
 
@@ -37,7 +37,7 @@ final class ByteAlphabet {
    * The bytes that this entry of a vocabulary stands for, or null when it has characters outside
    * the alphabet.
    */
-  static byte @Nullable [] bytes(String entry) {
+  public static byte @Nullable [] bytes(String entry) {
     var bytes = new byte[entry.length()];
     for (int i = 0; i < bytes.length; i++) {
       char c = entry.charAt(i);
