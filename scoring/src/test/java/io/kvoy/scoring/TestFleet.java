@@ -32,7 +32,7 @@ public final class TestFleet {
   public final FleetRegistry registry = new FleetRegistry(HealthSettings.DEFAULTS, clock);
   public final InFlightLedger ledger = new InFlightLedger(clock);
   public final LoadBook book = new LoadBook(clock, Duration.ofSeconds(5));
-  public final TtftPredictor predictor = new TtftPredictor(LearningSettings.DEFAULTS);
+  public final TtftPredictor predictor = new TtftPredictor(LearningSettings.DEFAULTS, clock);
   public final Picker picker;
 
   public TestFleet(int workers) {

@@ -285,15 +285,7 @@ public final class FleetRegistry {
     if (slot >= lives.length) {
       lives = Arrays.copyOf(lives, slot + 1);
     }
-    return new Worker(
-        slot,
-        ++lives[slot],
-        spec.name(),
-        spec.pool(),
-        spec.endpoint(),
-        spec.kvEvents(),
-        spec.kvReplay(),
-        spec.kvEventsBind());
+    return new Worker(slot, ++lives[slot], spec.name(), spec.pool(), spec.endpoint(), spec.kv());
   }
 
   @GuardedBy("lock")

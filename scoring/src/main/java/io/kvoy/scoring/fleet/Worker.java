@@ -13,16 +13,7 @@ package io.kvoy.scoring.fleet;
  * @param name stable name for people and metrics
  * @param pool name of the pool it belongs to
  * @param endpoint where requests go
- * @param kvEvents ZeroMQ endpoint of its KV event publisher, empty when it has none
- * @param kvReplay ZeroMQ endpoint of its replay socket, empty when it has none
- * @param kvEventsBind whether Kvoy binds {@code kvEvents} and the worker connects to it
+ * @param kv where its KV events come from
  */
 public record Worker(
-    int slot,
-    long life,
-    String name,
-    String pool,
-    Endpoint endpoint,
-    String kvEvents,
-    String kvReplay,
-    boolean kvEventsBind) {}
+    int slot, long life, String name, String pool, Endpoint endpoint, KvPublishers kv) {}

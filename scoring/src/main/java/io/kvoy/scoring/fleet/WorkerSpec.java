@@ -10,9 +10,7 @@ package io.kvoy.scoring.fleet;
  * @param incarnation what discovery knows of the process behind the name (pod UID and restart
  *     count), empty when it knows nothing; another value is a new life
  * @param readiness what the source of the declaration says; the registry adds what it sees itself
- * @param kvEvents ZeroMQ endpoint of its KV event publisher, empty when it has none
- * @param kvReplay ZeroMQ endpoint of its replay socket, empty when it has none
- * @param kvEventsBind whether Kvoy binds {@code kvEvents} and the worker connects to it
+ * @param kv where its KV events come from; other endpoints are a new life
  */
 public record WorkerSpec(
     String pool,
@@ -20,9 +18,7 @@ public record WorkerSpec(
     Endpoint endpoint,
     String incarnation,
     Readiness readiness,
-    String kvEvents,
-    String kvReplay,
-    boolean kvEventsBind) {
+    KvPublishers kv) {
 
   /** What the source of a declaration says about taking traffic. */
   public enum Readiness {
@@ -41,21 +37,23 @@ public record WorkerSpec(
 
   /** A ready worker without KV events. */
   public static WorkerSpec ready(String pool, String name, Endpoint endpoint) {
-    return new WorkerSpec(pool, name, endpoint, "", Readiness.READY, "", "", false);
+    return new WorkerSpec(pool, name, endpoint, "", Readiness.READY, KvPublishers.NONE);
   }
 
   /** The same worker with another readiness. */
   public WorkerSpec with(Readiness other) {
-    return new WorkerSpec(
-        pool, name, endpoint, incarnation, other, kvEvents, kvReplay, kvEventsBind);
+    return new WorkerSpec(pool, name, endpoint, incarnation, other, kv);
+  }
+
+  /** The same worker with other publishers. */
+  public WorkerSpec with(KvPublishers other) {
+    return new WorkerSpec(pool, name, endpoint, incarnation, readiness, other);
   }
 
   /** Whether both describe the same process, so that what is known of one holds for the other. */
   boolean sameLifeAs(WorkerSpec other) {
     return endpoint.equals(other.endpoint)
         && incarnation.equals(other.incarnation)
-        && kvEvents.equals(other.kvEvents)
-        && kvReplay.equals(other.kvReplay)
-        && kvEventsBind == other.kvEventsBind;
+        && kv.equals(other.kv);
   }
 }

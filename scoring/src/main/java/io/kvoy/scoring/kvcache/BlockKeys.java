@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.scoring.kvcache;
 
+import java.util.Arrays;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The names of a prompt's blocks: one 64-bit key per canonical block, each depending on everything
@@ -15,14 +17,21 @@ public final class BlockKeys {
 
   private static final long[] NONE = {};
 
+  /** Tokens of the prompt's beginning that are kept, a block of any usual size. */
+  private static final int HEAD_TOKENS = 256;
+
   private final long[] keys;
   private final int promptTokens;
   private final int blockSize;
+  private final CacheIdentity identity;
+  private final int[] head;
 
-  private BlockKeys(long[] keys, int promptTokens, int blockSize) {
+  private BlockKeys(long[] keys, CacheIdentity identity, int[] ids, int blockSize) {
     this.keys = keys;
-    this.promptTokens = promptTokens;
+    this.promptTokens = ids.length;
     this.blockSize = blockSize;
+    this.identity = identity;
+    this.head = Arrays.copyOf(ids, Math.min(ids.length, HEAD_TOKENS));
   }
 
   /**
@@ -33,18 +42,41 @@ public final class BlockKeys {
    * @param blockSize canonical block size in tokens, {@link PrefixIndex#blockSize()}
    */
   public static BlockKeys of(CacheIdentity identity, int[] ids, int blockSize) {
+    return of(identity, ids, blockSize, null, 0);
+  }
+
+  /**
+   * The same, with the keys of a prompt that began alike.
+   *
+   * @param before of the other prompt; no use if it has another identity, media or block size
+   * @param sharedTokens ids in front that both prompts have
+   */
+  public static BlockKeys of(
+      CacheIdentity identity,
+      int[] ids,
+      int blockSize,
+      @Nullable BlockKeys before,
+      int sharedTokens) {
     if (blockSize < 1) {
       throw new IllegalArgumentException("blockSize must be positive, was " + blockSize);
     }
     int count = ids.length / blockSize;
     if (count == 0) {
-      return new BlockKeys(NONE, ids.length, blockSize);
+      return new BlockKeys(NONE, identity, ids, blockSize);
     }
-    long[] keys = new long[count];
-    long key = KeyChain.root(identity.lora(), identity.cacheSalt());
     List<CacheIdentity.MediaItem> media = identity.media();
+    long[] earlier =
+        before != null
+                && before.blockSize == blockSize
+                && before.identity.equals(identity)
+                && media.isEmpty()
+            ? before.keys
+            : NONE;
+    int known = Math.min(count, Math.min(sharedTokens / blockSize, earlier.length));
+    long[] keys = known > 0 ? Arrays.copyOf(earlier, count) : new long[count];
+    long key = known > 0 ? keys[known - 1] : KeyChain.root(identity.lora(), identity.cacheSalt());
     int nextMedia = 0;
-    for (int i = 0; i < count; i++) {
+    for (int i = known; i < count; i++) {
       int start = i * blockSize;
       key = KeyChain.block(key, ids, start, blockSize);
       while (nextMedia < media.size() && media.get(nextMedia).offset() < start + blockSize) {
@@ -53,7 +85,7 @@ public final class BlockKeys {
       }
       keys[i] = key;
     }
-    return new BlockKeys(keys, ids.length, blockSize);
+    return new BlockKeys(keys, identity, ids, blockSize);
   }
 
   /** Number of whole blocks in the prompt. */
@@ -87,5 +119,19 @@ public final class BlockKeys {
 
   long[] raw() {
     return keys;
+  }
+
+  /** What the keys stand for besides the tokens. */
+  CacheIdentity identity() {
+    return identity;
+  }
+
+  /**
+   * The key that block {@code i} would have under another identity; 0 when the block is too far
+   * from the beginning to say.
+   */
+  long keyAs(CacheIdentity other, int i) {
+    int tokens = (i + 1) * blockSize;
+    return tokens > head.length ? 0 : of(other, Arrays.copyOf(head, tokens), blockSize).key(i);
   }
 }

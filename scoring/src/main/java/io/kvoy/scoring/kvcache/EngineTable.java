@@ -15,6 +15,10 @@ import java.util.Map;
  * a map by its whole hash, which is asked first. So every hash that was announced is found exactly;
  * a hash that was never announced is taken for another one with odds of blocks / 2^32.
  *
+ * <p>The tag is secret ({@link Scatter}), so a worker cannot choose hashes that lie together. Were
+ * it known all the same, time and memory would stay bounded: beyond a run of {@link #MAX_RUN} slots
+ * a hash goes to the map, and the array is never longer than its homes and two such runs.
+ *
  * <p>Copies beyond the first are counted aside: few blocks have any.
  *
  * <p>Writer thread only.
@@ -27,9 +31,18 @@ final class EngineTable {
   /** Key of a block that exists but has no place in the index. */
   static final long UNPLACED = 1;
 
+  /** Free slots behind the last home, at first; a run that reaches the end gets more. */
   private static final int SLACK = 16;
+
   private static final int MIN_HOMES = 16;
 
+  /**
+   * Longest way from a hash's home to the end of its run. With hashes that lie anywhere the longest
+   * run of a table of a million is some hundred slots.
+   */
+  private static final int MAX_RUN = 4_096;
+
+  private final Scatter scatter;
   private int homes = MIN_HOMES;
   private int[] tags = new int[MIN_HOMES + SLACK];
   private long[] keys = new long[MIN_HOMES + SLACK];
@@ -37,6 +50,14 @@ final class EngineTable {
   private int unplaced;
   private final Map<Long, Long> clashing = new HashMap<>();
   private final LongCounts copies = new LongCounts();
+
+  EngineTable() {
+    this(Scatter.SECRET);
+  }
+
+  EngineTable(Scatter scatter) {
+    this.scatter = scatter;
+  }
 
   /** Number of hashes. */
   int size() {
@@ -96,10 +117,12 @@ final class EngineTable {
     }
     int slot = ~find(tag);
     int end = runEnd(slot);
-    while (end >= keys.length - 1) {
-      resize(homes + (homes >>> 4) + 1);
-      slot = ~find(tag);
-      end = runEnd(slot);
+    if (end - home(tag) > MAX_RUN) {
+      clashing.put(hash, key);
+      return;
+    }
+    if (end == keys.length - 1) {
+      lengthen();
     }
     System.arraycopy(keys, slot, keys, slot + 1, end - slot);
     System.arraycopy(tags, slot, tags, slot + 1, end - slot);
@@ -179,10 +202,8 @@ final class EngineTable {
     void accept(long key);
   }
 
-  /** Engine hashes are mostly digests, but simulators and tests number their blocks. */
-  private static int tag(long hash) {
-    long mixed = (hash ^ hash >>> 32) * 0x9E3779B97F4A7C15L;
-    return (int) (((mixed ^ mixed >>> 29) * 0xBF58476D1CE4E5B9L) >>> 32);
+  private int tag(long hash) {
+    return (int) (scatter.of(hash) >>> 32);
   }
 
   private int home(int tag) {
@@ -205,16 +226,16 @@ final class EngineTable {
     return end;
   }
 
+  /** More slots behind the last home: the last slot stays free. */
+  private void lengthen() {
+    int length = keys.length + Math.max(SLACK, keys.length - homes);
+    tags = Arrays.copyOf(tags, length);
+    keys = Arrays.copyOf(keys, length);
+  }
+
   private void resize(int newHomes) {
     int[] oldTags = tags;
     long[] oldKeys = keys;
-    int candidate = newHomes;
-    while (!refill(oldTags, oldKeys, candidate)) {
-      candidate += (candidate >>> 3) + 1;
-    }
-  }
-
-  private boolean refill(int[] oldTags, long[] oldKeys, int newHomes) {
     homes = newHomes;
     tags = new int[newHomes + SLACK];
     keys = new long[newHomes + SLACK];
@@ -225,13 +246,12 @@ final class EngineTable {
       }
       int target = Math.max(next, home(oldTags[slot]));
       if (target >= keys.length - 1) {
-        return false;
+        lengthen();
       }
       tags[target] = oldTags[slot];
       keys[target] = oldKeys[slot];
       next = target + 1;
     }
-    return true;
   }
 
   /** Counts by 64-bit name, without boxing; linear probing with removal by moving back. */
@@ -304,7 +324,7 @@ final class EngineTable {
     }
 
     private static int home(long name) {
-      return (int) (((name ^ name >>> 32) * 0x9E3779B97F4A7C15L) >>> 32);
+      return (int) (Scatter.SECRET.of(name) >>> 32);
     }
 
     private void grow() {

@@ -25,17 +25,19 @@ final class HandOver {
   record Remove(Worker worker) implements Item {}
 
   /** The subscription exists. */
-  record Opened(Worker worker) implements Item {}
+  record Opened(Feed feed) implements Item {}
 
   /**
    * Messages may be missing: the connection was lost and is there again, or some were dropped here.
    */
-  record Interrupted(Worker worker) implements Item {}
+  record Interrupted(Feed feed) implements Item {}
 
-  record Published(Worker worker, List<byte[]> frames, int bytes, long receivedNanos)
-      implements Item {}
+  record Published(Feed feed, List<byte[]> frames, int bytes, long receivedNanos) implements Item {}
 
-  record Replayed(Worker worker, int id, List<byte[]> frames, int bytes) implements Item {}
+  /** The replay has not been asked of the worker before now: it waits for others, or was sent. */
+  record ReplayWaiting(Feed feed, int id) implements Item {}
+
+  record Replayed(Feed feed, int id, List<byte[]> frames, int bytes) implements Item {}
 
   private final LinkedBlockingQueue<Item> queue;
   private final int maxMessages;
@@ -82,7 +84,7 @@ final class HandOver {
       case Published published -> bytes.addAndGet(-published.bytes());
       case Replayed replayed -> bytes.addAndGet(-replayed.bytes());
       case null -> {}
-      case Add _, Remove _, Opened _, Interrupted _ -> {}
+      case Add _, Remove _, Opened _, Interrupted _, ReplayWaiting _ -> {}
     }
     return item;
   }

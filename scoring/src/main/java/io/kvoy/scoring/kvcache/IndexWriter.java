@@ -32,7 +32,7 @@ final class IndexWriter {
   private final KvStreamConfig config;
   private final KvCacheListener listener;
   private final KvEventDecoder decoder = new KvEventDecoder();
-  private final Map<Worker, KvStream> streams = new HashMap<>();
+  private final Map<Feed, KvStream> streams = new HashMap<>();
   private final Map<Integer, Worker> bySlot = new HashMap<>();
   private long tickedNanos;
   private boolean hasTicked;
@@ -82,14 +82,17 @@ final class IndexWriter {
 
   /** Ends all lives; by the thread that ran {@link #doWork}. */
   void close() {
-    List.copyOf(streams.keySet()).forEach(this::remove);
+    List.copyOf(bySlot.values()).forEach(this::remove);
   }
 
   private void tick(long nowNanos) {
     for (KvStream stream : streams.values()) {
-      Worker worker = stream.blocks().worker();
-      if (!worker.kvEvents().isEmpty()) {
-        stream.tick(nowNanos, inFlight.applyAsInt(worker));
+      Feed feed = feed(stream);
+      if (!feed.events().isEmpty()) {
+        // The worker chooses the rank, so silence proves nothing while fewer requests than ranks
+        // are there.
+        int idle = feed.worker().kv().ranks().size() - 1;
+        stream.tick(nowNanos, inFlight.applyAsInt(feed.worker()) - idle);
         fulfil(stream);
       }
     }
@@ -109,32 +112,38 @@ final class IndexWriter {
     switch (item) {
       case HandOver.Add(Worker worker) -> add(worker);
       case HandOver.Remove(Worker worker) -> remove(worker);
-      case HandOver.Opened(Worker worker) -> {
-        KvStream stream = streams.get(worker);
+      case HandOver.Opened(Feed feed) -> {
+        KvStream stream = streams.get(feed);
         if (stream != null) {
           stream.start(now);
           fulfil(stream);
         }
       }
-      case HandOver.Interrupted(Worker worker) -> {
-        KvStream stream = streams.get(worker);
+      case HandOver.Interrupted(Feed feed) -> {
+        KvStream stream = streams.get(feed);
         if (stream != null) {
           stream.onInterruption(now);
           fulfil(stream);
         }
       }
       case HandOver.Published published -> {
-        KvStream stream = streams.get(published.worker());
+        KvStream stream = streams.get(published.feed());
         if (stream == null) {
-          listener.onSkipped(published.worker(), KvCacheListener.SkipReason.DEAD_LIFE, 1);
+          listener.onSkipped(published.feed().worker(), KvCacheListener.SkipReason.DEAD_LIFE, 1);
         } else {
           stream.onPublished(
               KvMessage.ofPublished(published.frames()), published.receivedNanos(), now);
           fulfil(stream);
         }
       }
+      case HandOver.ReplayWaiting(Feed feed, int id) -> {
+        KvStream stream = streams.get(feed);
+        if (stream != null) {
+          stream.onReplayWaiting(id, now);
+        }
+      }
       case HandOver.Replayed replayed -> {
-        KvStream stream = streams.get(replayed.worker());
+        KvStream stream = streams.get(replayed.feed());
         if (stream != null) {
           stream.onReplayed(replayed.id(), KvMessage.ofReplayed(replayed.frames()), now);
           fulfil(stream);
@@ -148,39 +157,52 @@ final class IndexWriter {
     if (earlier != null) {
       remove(earlier);
     }
-    boolean isBlind = worker.kvEvents().isEmpty();
-    WorkerBlocks blocks =
-        index.open(worker, isBlind ? KvViewState.BLIND : KvViewState.SYNCING, listener);
     bySlot.put(worker.slot(), worker);
-    streams.put(
-        worker, new KvStream(blocks, !worker.kvReplay().isEmpty(), config, decoder, listener));
-    if (!isBlind) {
-      loop(worker).open(worker);
-    }
-  }
-
-  private void remove(Worker worker) {
-    KvStream stream = streams.remove(worker);
-    if (stream != null) {
-      bySlot.remove(worker.slot(), worker);
-      stream.close();
-      loop(worker).close(worker);
-    }
-  }
-
-  private void fulfil(KvStream stream) {
-    Worker worker = stream.blocks().worker();
-    for (KvStream.Wish wish = stream.poll(); wish != null; wish = stream.poll()) {
-      switch (wish) {
-        case KvStream.AskReplay ask -> loop(worker).replay(worker, ask);
-        case KvStream.Reconnect _ -> loop(worker).reconnect(worker);
+    int ranks = Math.max(1, worker.kv().ranks().size());
+    for (int rank = 0; rank < ranks; rank++) {
+      Feed feed = new Feed(worker, rank);
+      boolean isBlind = feed.events().isEmpty();
+      WorkerBlocks blocks =
+          index.open(worker, rank, isBlind ? KvViewState.BLIND : KvViewState.SYNCING, listener);
+      streams.put(feed, new KvStream(blocks, !feed.replay().isEmpty(), config, decoder, listener));
+      if (!isBlind) {
+        loop(feed).open(feed);
       }
     }
   }
 
-  private SocketLoop loop(Worker worker) {
+  private void remove(Worker worker) {
+    if (!bySlot.remove(worker.slot(), worker)) {
+      return;
+    }
+    int ranks = Math.max(1, worker.kv().ranks().size());
+    for (int rank = 0; rank < ranks; rank++) {
+      Feed feed = new Feed(worker, rank);
+      KvStream stream = streams.remove(feed);
+      if (stream != null) {
+        stream.close();
+        loop(feed).close(feed);
+      }
+    }
+  }
+
+  private void fulfil(KvStream stream) {
+    Feed feed = feed(stream);
+    for (KvStream.Wish wish = stream.poll(); wish != null; wish = stream.poll()) {
+      switch (wish) {
+        case KvStream.AskReplay ask -> loop(feed).replay(feed, ask);
+        case KvStream.Reconnect _ -> loop(feed).reconnect(feed);
+      }
+    }
+  }
+
+  private static Feed feed(KvStream stream) {
+    return new Feed(stream.blocks().worker(), stream.blocks().rank());
+  }
+
+  private SocketLoop loop(Feed feed) {
     // Workers that share a bound endpoint share its socket.
-    int share = worker.kvEventsBind() ? worker.kvEvents().hashCode() : worker.slot();
+    int share = feed.isBound() ? feed.events().hashCode() : feed.worker().slot() + feed.rank();
     return sockets.get(Math.floorMod(share, sockets.size()));
   }
 }

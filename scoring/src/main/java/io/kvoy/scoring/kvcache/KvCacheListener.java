@@ -15,7 +15,7 @@ public interface KvCacheListener {
   KvCacheListener NONE = new KvCacheListener() {};
 
   /** A batch was applied. {@code queuedNanos} is the time from the socket to here. */
-  default void onBatch(Worker worker, int events, long queuedNanos) {}
+  default void onBatch(Worker worker, KvBatch batch, long queuedNanos) {}
 
   /** Blocks were put into the view ({@code blocks} references) for an event. */
   default void onStored(Worker worker, Tier tier, int blocks) {}
@@ -28,6 +28,9 @@ public interface KvCacheListener {
 
   /** Blocks could not be placed or an event could not be used. */
   default void onSkipped(Worker worker, SkipReason reason, int blocks) {}
+
+  /** The worker announced blocks of a size that is no multiple of the canonical one. */
+  default void onRefusedBlockSize(Worker worker, int blockTokens) {}
 
   /** A message or payload could not be read. Also called from socket threads. */
   default void onMalformed(Worker worker, KvDecodeError.Kind kind) {}

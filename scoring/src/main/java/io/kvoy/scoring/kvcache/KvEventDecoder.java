@@ -29,15 +29,34 @@ import org.msgpack.core.buffer.ArrayBufferInput;
  * Field order: vLLM 0.23 {@code distributed/kv_events.py}.
  *
  * <p>Payloads come over the network: every length is checked against the bytes that are really
- * there before anything is allocated, so memory stays within a small multiple of the payload;
- * skipping unknown values does not recurse.
+ * there before anything is allocated, and objects are counted, so memory stays within a small
+ * multiple of the payload; skipping unknown values does not recurse.
  *
  * <p>One instance per thread.
  */
 public final class KvEventDecoder {
 
-  /** A batch of 16,000 prompt tokens has about 80 kB; this leaves room for a thousand such. */
-  public static final int MAX_PAYLOAD_BYTES = 64 << 20;
+  /** A batch of 16,000 prompt tokens has about 80 kB; this leaves room for two hundred such. */
+  public static final int MAX_PAYLOAD_BYTES = 16 << 20;
+
+  /**
+   * Memory that the objects of a payload may take beside its arrays of numbers: so many bytes for
+   * each byte of the payload, and a fixed sum, so that small payloads are never refused.
+   */
+  private static final int OBJECT_BYTES_PER_BYTE = 8;
+
+  private static final int OBJECT_BYTES_FREE = 64 << 10;
+
+  /** Memory of the objects that are made for a value, about. */
+  private static final int EVENT_BYTES = 96;
+
+  private static final int ITEM_BYTES = 48;
+
+  /** A place in a list, and one in the list that it is turned into. */
+  private static final int PLACE_BYTES = 16;
+
+  /** A list, its array, and what it is turned into. */
+  private static final int LIST_BYTES = 96;
 
   /** Bound of adapter names, salts and media identifiers. */
   private static final int MAX_TEXT_BYTES = 4096;
@@ -51,6 +70,9 @@ public final class KvEventDecoder {
   private final TextCache texts = new TextCache();
   private byte[] payload = NO_BYTES;
 
+  /** Bytes that objects of this payload may still take. */
+  private long budget;
+
   /** Offset in the payload at which the unpacker was last started. */
   private int base;
 
@@ -62,6 +84,7 @@ public final class KvEventDecoder {
     }
     payload = bytes;
     base = 0;
+    budget = (long) OBJECT_BYTES_PER_BYTE * bytes.length + OBJECT_BYTES_FREE;
     try {
       unpacker.reset(new ArrayBufferInput(bytes));
       return new KvDecode.Decoded(batch());
@@ -95,6 +118,7 @@ public final class KvEventDecoder {
     int count = arrayLength();
     List<KvEvent> events = new ArrayList<>(Math.min(count, 1024));
     for (int i = 0; i < count; i++) {
+      spend(EVENT_BYTES);
       events.add(event());
     }
     Integer rank = null;
@@ -319,14 +343,21 @@ public final class KvEventDecoder {
     List<@Nullable List<Object>> blocks = new ArrayList<>(Math.min(length, 1024));
     boolean hasAny = false;
     for (int i = 0; i < length; i++) {
+      spend(PLACE_BYTES);
       if (unpacker.tryUnpackNil()) {
         blocks.add(null);
         continue;
       }
       hasAny = true;
       int items = arrayLength();
+      if (items == 0) {
+        blocks.add(null); // says nothing either
+        continue;
+      }
+      spend(LIST_BYTES);
       List<Object> block = new ArrayList<>(Math.min(items, 16));
       for (int j = 0; j < items; j++) {
+        spend(ITEM_BYTES);
         block.add(extra());
       }
       blocks.add(block);
@@ -399,6 +430,7 @@ public final class KvEventDecoder {
       throw new Refused(Kind.TRUNCATED, "text of " + length + " bytes " + where());
     }
     if (length > TextCache.MAX_BYTES) {
+      spend(length);
       return new String(bytes(length), StandardCharsets.UTF_8);
     }
     unpacker.readPayload(texts.bytes, 0, length);
@@ -412,6 +444,13 @@ public final class KvEventDecoder {
     byte[] bytes = new byte[length];
     unpacker.readPayload(bytes);
     return bytes;
+  }
+
+  private void spend(int bytes) {
+    budget -= bytes;
+    if (budget < 0) {
+      throw new Refused(Kind.TOO_LARGE, "more objects than its length allows " + where());
+    }
   }
 
   private int consumed() {

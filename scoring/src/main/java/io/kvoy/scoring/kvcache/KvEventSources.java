@@ -5,7 +5,6 @@ import io.kvoy.inference.Json;
 import io.kvoy.inference.json.JsonLimits;
 import io.kvoy.inference.json.JsonRead;
 import io.kvoy.inference.json.JsonReader;
-import io.kvoy.scoring.fleet.Endpoint;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -15,13 +14,15 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Where a worker publishes its KV events, from its own answer to {@code GET /kv_event_sources}
- * (vLLM 0.32) or from one configured endpoint and the rule that rank r uses the port r further on.
- * Fetching is the caller's business.
+ * (vLLM 0.32). Fetching is the caller's business.
  */
 public final class KvEventSources {
 
   /** The answer comes from the network. */
   private static final int MAX_CHARS = 256 << 10;
+
+  /** Data-parallel ranks behind one address; large deployments have tens. */
+  private static final int MAX_RANKS = 256;
 
   private static final JsonReader READER =
       new JsonReader(JsonLimits.DEFAULTS.withMaxDocumentBytes(4 * MAX_CHARS));
@@ -68,6 +69,9 @@ public final class KvEventSources {
     }
     if (!(document.value() instanceof Json.Obj ranks)) {
       return new Unreadable("expected an object of ranks");
+    }
+    if (ranks.fields().size() > MAX_RANKS) {
+      return new Unreadable("answer of " + ranks.fields().size() + " ranks, limit " + MAX_RANKS);
     }
     List<Source> sources = new ArrayList<>();
     for (Map.Entry<String, Json> entry : ranks.fields().entrySet()) {
@@ -132,21 +136,5 @@ public final class KvEventSources {
         + (workerHost.indexOf(':') >= 0 ? "[" + workerHost + "]" : workerHost)
         + ":"
         + port;
-  }
-
-  /**
-   * The endpoint of rank {@code rank} when rank 0 has {@code endpoint}; unchanged for rank 0 and
-   * for non-TCP ones.
-   */
-  public static String forRank(String endpoint, int rank) {
-    int colon = endpoint.lastIndexOf(':');
-    if (rank == 0 || !endpoint.startsWith("tcp://") || colon < "tcp://".length()) {
-      return endpoint;
-    }
-    Endpoint address = Endpoint.parse(endpoint.substring("tcp://".length()));
-    if (address == null || address.port() + rank > 65_535) {
-      return endpoint;
-    }
-    return "tcp://" + new Endpoint(address.host(), address.port() + rank);
   }
 }

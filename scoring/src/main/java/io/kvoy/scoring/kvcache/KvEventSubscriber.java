@@ -20,12 +20,19 @@ import org.zeromq.ZContext;
  * bounded queue is between them ({@link HandOver}). Tests and simulators that bring their own
  * threads do not call {@link #start} but {@link #doWork}.
  *
- * <p>Each data-parallel rank is a {@link Worker} of its own, with its own endpoints ({@link
- * KvEventSources}).
+ * <p>Each data-parallel rank of a worker is followed for itself, with its own sockets, sequence and
+ * state.
  */
 public final class KvEventSubscriber implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger(KvEventSubscriber.class);
+
+  /**
+   * JeroMQ's own bound is 1,024. Each feed has a socket, and a replay for a time; they are made as
+   * needed, so a bound that is never reached costs a few bytes each.
+   */
+  static final int MAX_SOCKETS = 65_536;
+
   private static final long SOCKET_WAIT_MILLIS = 20;
   private static final long WRITER_WAIT_MILLIS = 20;
 
@@ -57,6 +64,9 @@ public final class KvEventSubscriber implements AutoCloseable {
     this.config = config;
     this.handOver = new HandOver(config.queueMessages(), config.queueBytes());
     context.setLinger(0);
+    if (!context.getContext().setMaxSockets(MAX_SOCKETS)) {
+      throw new IllegalStateException("the number of ZeroMQ sockets cannot be set");
+    }
     for (int i = 0; i < config.socketThreads(); i++) {
       loops.add(new SocketLoop(context, handOver, config, listener));
     }
@@ -118,7 +128,7 @@ public final class KvEventSubscriber implements AutoCloseable {
   }
 
   /** The socket half of {@link #doWork}. */
-  int readSockets(long waitMillis) {
+  int readSockets(long waitMillis) throws InterruptedException {
     int done = 0;
     for (SocketLoop loop : loops) {
       done += loop.doWork(waitMillis);

@@ -28,6 +28,7 @@ import org.jspecify.annotations.Nullable;
  *   <li>A greater one: messages were lost. With a replay socket they are asked for, and what comes
  *       meanwhile is held back; without one, or when the publisher's ring has lost them too, the
  *       view starts empty: what was there may be gone.
+ *   <li>The next number with a payload that cannot be read: a gap that no replay can fill.
  *   <li>A smaller one with the payload that we know for it: a duplicate, ignored.
  *   <li>A smaller one with another payload: the publisher started anew. Its cache is empty and
  *       counts from 0.
@@ -58,6 +59,9 @@ public final class KvStream {
   private static final int REMEMBERED = 256;
 
   private static final long UNKNOWN = -1;
+
+  /** Memory of a held message beside topic and payload, about. */
+  private static final int HELD_BYTES = 160;
 
   private enum Replay {
     NONE,
@@ -164,6 +168,13 @@ public final class KvStream {
       }
     }
     showState();
+  }
+
+  /** The replay with this id waits for its turn here: nobody can have answered yet. */
+  void onReplayWaiting(int id, long nowNanos) {
+    if (!isClosed && replay != Replay.NONE && id == replayId) {
+      replayProgressNanos = nowNanos;
+    }
   }
 
   /** An answer of the replay socket to the wish with this id. */
@@ -325,16 +336,17 @@ public final class KvStream {
   private void apply(KvMessage.Published message, long receivedNanos, long nowNanos) {
     switch (decoder.decode(message.payload())) {
       case KvDecodeError error -> {
-        // The same bytes would come from a replay: nothing to gain there.
+        // Removals may have been in it, so it is a gap. The publisher's ring has the same bytes:
+        // nothing to gain from a replay.
         listener.onMalformed(worker(), error.kind());
-        isComplete = false;
+        giveUpContinuity(message.sequence());
       }
       case KvDecode.Decoded(KvBatch batch) -> {
         blocks.apply(batch);
         for (KvEvent event : batch.events()) {
           isComplete |= event instanceof KvEvent.AllBlocksCleared;
         }
-        listener.onBatch(worker(), batch.events().size(), nowNanos - receivedNanos);
+        listener.onBatch(worker(), batch, nowNanos - receivedNanos);
       }
     }
     remember(message);
@@ -343,11 +355,16 @@ public final class KvStream {
   }
 
   private void hold(KvMessage.Published message, long receivedNanos) {
-    int size = message.payload().length;
+    int size = heldSize(message);
     if (heldBytes + size <= config.maxHeldBytes()) {
       held.add(new Held(message, receivedNanos));
       heldBytes += size;
     }
+  }
+
+  /** Memory of a held message: one without payload takes some too. */
+  private static int heldSize(KvMessage.Published message) {
+    return HELD_BYTES + message.topic().length() + message.payload().length;
   }
 
   private void probe(long nowNanos) {
@@ -492,7 +509,7 @@ public final class KvStream {
     int waiting = held.size();
     for (int i = 0; i < waiting && replay == Replay.NONE; i++) {
       Held first = held.removeFirst();
-      heldBytes -= first.message().payload().length;
+      heldBytes -= heldSize(first.message());
       if (next != UNKNOWN && first.message().sequence() < next && isRemembered(first.message())) {
         continue; // the replay had it
       }

@@ -4,8 +4,9 @@ package io.kvoy.scoring.kvcache;
 import io.kvoy.scoring.fleet.Worker;
 
 /**
- * A worker's view for people: state page, metrics, logs.
+ * The view of a worker, or of one of its ranks, for people: state page, metrics, logs.
  *
+ * @param rank data-parallel rank, 0 when there is one
  * @param cursor sequence of the last message applied, -1 before the first
  * @param blocks distinct blocks, those in several tiers counted in each
  * @param references physical copies
@@ -13,6 +14,7 @@ import io.kvoy.scoring.fleet.Worker;
  */
 public record KvView(
     Worker worker,
+    int rank,
     KvViewState state,
     long cursor,
     int blocks,
@@ -24,6 +26,7 @@ public record KvView(
     WorkerBlocks blocks = stream.blocks();
     return new KvView(
         blocks.worker(),
+        blocks.rank(),
         blocks.state(),
         stream.cursor(),
         blocks.blocks(),

@@ -31,6 +31,11 @@ public enum KvViewState {
   SILENT(Trust.NONE),
   /** The worker publishes no events; only what we routed to it is known. */
   BLIND(Trust.NONE),
+  /**
+   * The worker's events are followed, but they show that its prompts have other blocks than we
+   * compute ({@link OwnKeyCheck}); matches are ignored.
+   */
+  MISMATCHED(Trust.NONE),
   /** The worker's life is over; matches are ignored. */
   DEAD(Trust.NONE);
 

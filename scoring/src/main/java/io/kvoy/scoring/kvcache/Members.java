@@ -8,9 +8,9 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Who the bits of the index stand for, frozen. A member is one content of one worker: emptying a
- * view or starting a new life takes a new member at once, and the old one's bits are swept away
- * later without anyone looking at them.
+ * Who the bits of the index stand for, frozen. A member is one content of one worker (of one of its
+ * data-parallel ranks, if it has several): emptying a view or starting a new life takes a new
+ * member at once, and the old one's bits are swept away later without anyone looking at them.
  *
  * <p>Made by the index writer, read by look-ups, which keep one snapshot from start to end.
  */
@@ -19,7 +19,11 @@ final class Members {
   static final Members NONE = new Members(new Member[0]);
 
   private final @Nullable Member[] byId;
-  private final int[] idBySlot;
+
+  /** By slot: the ids of its worker's ranks, in order of the ranks. */
+  private final int[][] idsBySlot;
+
+  private static final int[] NO_IDS = {};
 
   /** Members that a look-up considers: block size known and state worth something. */
   final long[] lookable;
@@ -42,11 +46,13 @@ final class Members {
   /**
    * One member.
    *
+   * @param rank data-parallel rank of the worker
    * @param strideBlocks its block size in canonical blocks, 0 while unknown
    * @param vetoes its further cache groups
    */
   record Member(
       Worker worker,
+      int rank,
       int id,
       int strideBlocks,
       boolean hasOffload,
@@ -77,15 +83,18 @@ final class Members {
     for (Member member : byId) {
       slots = member == null ? slots : Math.max(slots, member.worker().slot() + 1);
     }
-    idBySlot = new int[slots];
-    Arrays.fill(idBySlot, -1);
+    idsBySlot = new int[slots][];
+    Arrays.fill(idsBySlot, NO_IDS);
     List<Integer> distances = new ArrayList<>();
     List<long[]> masks = new ArrayList<>();
     for (Member member : byId) {
       if (member == null) {
         continue;
       }
-      idBySlot[member.worker().slot()] = member.id();
+      int slot = member.worker().slot();
+      int[] ids = Arrays.copyOf(idsBySlot[slot], idsBySlot[slot].length + 1);
+      ids[ids.length - 1] = member.id();
+      idsBySlot[slot] = ids;
       if (member.strideBlocks() == 0 || member.state().trust() == KvViewState.Trust.NONE) {
         continue;
       }
@@ -117,7 +126,11 @@ final class Members {
   Members with(int id, @Nullable Member member) {
     @Nullable Member[] copy = Arrays.copyOf(byId, Math.max(byId.length, id + 1));
     copy[id] = member;
-    return new Members(copy);
+    int length = copy.length;
+    while (length > 0 && copy[length - 1] == null) {
+      length--;
+    }
+    return new Members(length == copy.length ? copy : Arrays.copyOf(copy, length));
   }
 
   /** One more than the highest id. */
@@ -129,16 +142,26 @@ final class Members {
     return id < byId.length ? byId[id] : null;
   }
 
-  /** The member that stands for the slot's present life, or null. */
-  @Nullable Member atSlot(int slot) {
-    int id = slot < idBySlot.length ? idBySlot[slot] : -1;
-    return id < 0 ? null : byId[id];
+  /** One more than the highest slot. */
+  int slots() {
+    return idsBySlot.length;
   }
 
-  /** The member that stands for this life of the worker, or null. */
-  @Nullable Member of(Worker worker) {
-    Member member = atSlot(worker.slot());
-    return member != null && member.worker().life() == worker.life() ? member : null;
+  /** The ids that stand for the slot's present life, one per rank; not to be modified. */
+  int[] atSlot(int slot) {
+    return slot < idsBySlot.length ? idsBySlot[slot] : NO_IDS;
+  }
+
+  /** The ids that stand for this life of the worker, one per rank; not to be modified. */
+  int[] of(Worker worker) {
+    int[] ids = atSlot(worker.slot());
+    if (ids.length > 0) {
+      Member member = byId[ids[0]];
+      if (member != null && member.worker().life() == worker.life()) {
+        return ids;
+      }
+    }
+    return NO_IDS;
   }
 
   private static int gcd(int a, int b) {

@@ -12,7 +12,36 @@ interface Placements {
   /** Hears nothing. */
   Placements UNHEARD = new Placements() {};
 
-  /** The worker now holds the block on its GPU. */
+  /** Tells two. */
+  static Placements both(Placements a, Placements b) {
+    return new Placements() {
+      @Override
+      public void placed(Worker worker, long key) {
+        a.placed(worker, key);
+        b.placed(worker, key);
+      }
+
+      @Override
+      public void removed(Worker worker, long key) {
+        a.removed(worker, key);
+        b.removed(worker, key);
+      }
+
+      @Override
+      public void tick() {
+        a.tick();
+        b.tick();
+      }
+
+      @Override
+      public void emptied(Worker worker) {
+        a.emptied(worker);
+        b.emptied(worker);
+      }
+    };
+  }
+
+  /** The worker now holds the block on its GPU, or has one more copy of it. */
   default void placed(Worker worker, long key) {}
 
   /** It no longer does. */

@@ -5,6 +5,7 @@ import io.kvoy.scoring.fleet.Worker;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Deque;
+import java.util.PriorityQueue;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -33,14 +34,11 @@ import org.jspecify.annotations.Nullable;
  * <h2>Memory</h2>
  *
  * 12 bytes per (block, worker) in the worker's engine table, which is 82-87 % full, and 8 bytes per
- * distinct key in the shared table, 70-75 % full, plus the distinct worker sets: 20 bytes per entry
- * when half of the blocks are shared ({@code IndexBenchmark}). Bounded by {@link
+ * distinct key in the shared table, 53-56 % full, plus the distinct worker sets: 22 bytes per entry
+ * when half of the blocks are shared ({@code IndexReport}). Bounded by {@link
  * PrefixIndexConfig#maxBlocks}.
  */
 public final class PrefixIndex {
-
-  /** Keys whose cache lines are asked for together. */
-  private static final int TOUCH_AHEAD = 32;
 
   private final int blockSize;
   private final long maxBlocks;
@@ -53,15 +51,23 @@ public final class PrefixIndex {
   /** Emptied contents whose bits are still in the table. Writer only, as everything below. */
   private final Deque<Sweep> sweeps = new ArrayDeque<>();
 
-  /** Member ids that no bit in the table stands for, oldest first. */
+  /** Member ids that no bit in the table stands for, freed lately; oldest first. */
   private final Deque<Integer> freeIds = new ArrayDeque<>();
+
+  /** Those freed longer ago: the lowest is used first, so that {@link Members} gets shorter. */
+  private final PriorityQueue<Integer> lowIds = new PriorityQueue<>();
+
+  /** Ids freed lately that are kept back, since look-ups may still have an old snapshot. */
+  private static final int LATELY_FREED = 64;
 
   private int nextId;
   private long blocks;
 
-  /** Keeps {@link KeyTable#touch} from being optimised away; its value means nothing. */
-  @SuppressWarnings("UnusedVariable")
-  private int touched;
+  /** No set at all: every set is another one. */
+  private static final int NO_SET = -2;
+
+  /** Keys that are looked for together first; then twice as many: most prompts end early. */
+  private static final int FIRST_BATCH = 32;
 
   final Placements placements;
   final HashVerifier verifier;
@@ -73,6 +79,11 @@ public final class PrefixIndex {
   /** An index whose changes confirm or contradict what was speculated. */
   public PrefixIndex(PrefixIndexConfig config, SpeculativePrefixes speculative) {
     this(config, (Placements) speculative);
+  }
+
+  /** The same, with a check of our keys against them. */
+  public PrefixIndex(PrefixIndexConfig config, SpeculativePrefixes speculative, OwnKeyCheck check) {
+    this(config, Placements.both(speculative, check));
   }
 
   private PrefixIndex(PrefixIndexConfig config, Placements placements) {
@@ -105,10 +116,8 @@ public final class PrefixIndex {
     match.reset(snapshot, blockSize);
     Arrays.fill(match.alive, 0);
     for (Worker worker : candidates) {
-      Members.Member member = snapshot.of(worker);
-      if (member != null) {
-        int word = member.id() >>> 6;
-        match.alive[word] |= 1L << member.id() & snapshot.lookable[word];
+      for (int id : snapshot.of(worker)) {
+        match.alive[id >>> 6] |= 1L << id & snapshot.lookable[id >>> 6];
       }
     }
     lookup(keys, snapshot, match);
@@ -122,10 +131,12 @@ public final class PrefixIndex {
     int reusable = keys.reusableBlocks();
     int words = snapshot.lookable.length;
     long[] alive = match.alive;
+    long[] aliveCpu = match.aliveCpu;
     long[] aliveAny = match.aliveAnyTier;
     boolean hasOffload = false;
     for (int w = 0; w < words; w++) {
       aliveAny[w] = alive[w] & snapshot.offloading[w];
+      aliveCpu[w] = aliveAny[w];
       hasOffload |= aliveAny[w] != 0;
     }
     boolean isAlive = true;
@@ -133,42 +144,107 @@ public final class PrefixIndex {
     boolean isUniform = snapshot.strides.length == 1;
     int step = snapshot.step;
     int settled = 0;
-    int lastId = KeyTable.CONTENDED;
-    int touchedTo = 0;
-    for (int depth = step; depth <= reusable && (isAlive || isAnyAlive); depth += step) {
-      if (depth > touchedTo) {
-        touchedTo = Math.min(reusable, depth + TOUCH_AHEAD * step - step);
-        touched = table.touch(keys.raw(), depth - 1, touchedTo, step);
+    int lastId = NO_SET;
+    long[] names = keys.raw();
+    int blocks = reusable / step;
+    int batchBlocks = FIRST_BATCH;
+    KeyTable.Batch batch = KeyTable.Batch.ofThread();
+    for (int first = 0; first < blocks && (isAlive || isAnyAlive); ) {
+      int count = Math.min(batchBlocks, blocks - first);
+      table.read(names, (first + 1) * step - 1, count, step, batch);
+      for (int i = 0; i < count && (isAlive || isAnyAlive); i++) {
+        if (isUniform && !isAnyAlive) {
+          // The blocks of a chain are mostly held by the same workers: the same set drops nobody.
+          while (i < count - 1 && batch.ids[i] == lastId) {
+            i++;
+          }
+        }
+        int depth = (first + 1 + i) * step;
+        int id = batch.ids[i];
+        boolean isNews = id != lastId || !isUniform;
+        if (isAlive && isNews) {
+          long[] gpu = wordsOf(id, match);
+          isAlive = keep(snapshot, alive, depth, match.gpuBlocks, gpu, NOBODY, NOBODY);
+        }
+        if (isAnyAlive) {
+          long key = names[depth - 1];
+          long[] cpu = setOf(Tier.CPU.plane(), key, match);
+          long[] storage = setOf(Tier.STORAGE.plane(), key, match);
+          long[] gpu = wordsOf(id, match);
+          keep(snapshot, aliveCpu, depth, match.cpuBlocks, gpu, cpu, NOBODY);
+          isAnyAlive = keep(snapshot, aliveAny, depth, match.anyTierBlocks, gpu, cpu, storage);
+        }
+        lastId = id;
+        settled = depth;
       }
-      long key = keys.key(depth - 1);
-      int id = table.read(Tier.GPU.plane(), key);
-      // The blocks of a chain are mostly held by the same workers: the same set again drops nobody.
-      boolean isNews = id != lastId || !isUniform || id == KeyTable.CONTENDED;
-      if (isAlive && isNews) {
-        long[] gpu = wordsOf(id, match);
-        isAlive = keep(snapshot, alive, depth, match.gpuBlocks, gpu, NOBODY, NOBODY);
-      }
-      if (isAnyAlive) {
-        long[] cpu = setOf(Tier.CPU.plane(), key, match);
-        long[] storage = setOf(Tier.STORAGE.plane(), key, match);
-        isAnyAlive =
-            keep(snapshot, aliveAny, depth, match.anyTierBlocks, wordsOf(id, match), cpu, storage);
-      }
-      lastId = id;
-      settled = depth;
+      first += count;
+      batchBlocks = Math.min(KeyTable.Batch.KEYS, batchBlocks * 2);
     }
     finish(snapshot, alive, settled, match.gpuBlocks);
     if (hasOffload) {
+      finish(snapshot, aliveCpu, settled, match.cpuBlocks);
       finish(snapshot, aliveAny, settled, match.anyTierBlocks);
     }
     applyVetoes(keys, snapshot, match);
     for (int id = 0; id < snapshot.size(); id++) {
-      match.anyTierBlocks[id] = Math.max(match.anyTierBlocks[id], match.gpuBlocks[id]);
+      match.cpuBlocks[id] = Math.max(match.cpuBlocks[id], match.gpuBlocks[id]);
+      match.anyTierBlocks[id] = Math.max(match.anyTierBlocks[id], match.cpuBlocks[id]);
       match.expectedBlocks[id] = match.anyTierBlocks[id];
     }
   }
 
   private static final long[] NOBODY = {};
+
+  /**
+   * Whether any rank of the worker holds the block in any tier, whatever its view is trusted with.
+   * Any thread.
+   */
+  boolean holds(Worker worker, long key) {
+    for (int id : members.of(worker)) {
+      for (Tier tier : Tier.values()) {
+        int set = table.read(tier.plane(), key);
+        if (set != KeyTable.CONTENDED && sets.contains(set, id)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  /** Whether each rank's view is complete. Any thread. */
+  boolean isLive(Worker worker) {
+    return areAll(worker, false);
+  }
+
+  /** Whether each rank's view misses nothing that came since it was last empty. Any thread. */
+  boolean isFollowed(Worker worker) {
+    return areAll(worker, true);
+  }
+
+  private boolean areAll(Worker worker, boolean orPartial) {
+    Members snapshot = members;
+    int[] ids = snapshot.of(worker);
+    for (int id : ids) {
+      Members.Member member = snapshot.get(id);
+      if (member == null
+          || (member.state() != KvViewState.LIVE
+              && !(orPartial && member.state() == KvViewState.PARTIAL))) {
+        return false;
+      }
+    }
+    return ids.length > 0;
+  }
+
+  /** The worker's own block size in canonical blocks, 0 while unknown. Any thread. */
+  int strideBlocks(Worker worker) {
+    Members snapshot = members;
+    int stride = 0;
+    for (int id : snapshot.of(worker)) {
+      Members.Member member = snapshot.get(id);
+      stride = member == null ? stride : Math.max(stride, member.strideBlocks());
+    }
+    return stride;
+  }
 
   private long[] setOf(int plane, long key, PrefixMatch match) {
     return wordsOf(table.read(plane, key), match);
@@ -283,12 +359,22 @@ public final class PrefixIndex {
 
   /** Takes a worker's life into the index, without blocks; its slot must be free. Writer thread. */
   public WorkerBlocks open(Worker worker, KvViewState state, KvCacheListener listener) {
-    Members.Member earlier = members.atSlot(worker.slot());
-    if (earlier != null) {
-      throw new IllegalStateException(
-          "slot " + worker.slot() + " is still used by " + earlier.worker().name());
+    return open(worker, 0, state, listener);
+  }
+
+  /**
+   * The same for one data-parallel rank of a worker. Ranks of one life share its slot; their order
+   * of opening is of no importance.
+   */
+  WorkerBlocks open(Worker worker, int rank, KvViewState state, KvCacheListener listener) {
+    for (int id : members.atSlot(worker.slot())) {
+      Members.Member earlier = members.get(id);
+      if (earlier != null && (earlier.worker().life() != worker.life() || earlier.rank() == rank)) {
+        throw new IllegalStateException(
+            "slot " + worker.slot() + " is still used by " + earlier.worker().name());
+      }
     }
-    WorkerBlocks opened = new WorkerBlocks(this, worker, newId(), state, listener);
+    WorkerBlocks opened = new WorkerBlocks(this, worker, rank, newId(), state, listener);
     publish(opened.member());
     return opened;
   }
@@ -305,14 +391,17 @@ public final class PrefixIndex {
       if (sweep.isDone()) {
         sweeps.removeFirst();
         freeIds.addLast(sweep.id);
+        if (freeIds.size() > LATELY_FREED) {
+          lowIds.add(freeIds.removeFirst());
+        }
       }
     }
     return !sweeps.isEmpty();
   }
 
   /**
-   * (block, worker) entries over all workers and tiers, contents not yet swept included. Writer
-   * thread.
+   * (block, worker) entries over all workers and tiers, blocks without a place and contents not yet
+   * swept included. Writer thread.
    */
   public long blocks() {
     return blocks;
@@ -332,21 +421,31 @@ public final class PrefixIndex {
   }
 
   int newId() {
-    Integer free = freeIds.pollFirst();
+    Integer low = lowIds.poll();
+    Integer free = low != null ? low : freeIds.pollFirst();
     return free != null ? free : nextId++;
   }
 
+  /** Racy when not called by the writer thread. */
   boolean isFull() {
     return blocks >= maxBlocks;
   }
 
-  boolean add(int plane, long key, int member) {
+  /** One more block in a worker's tables. */
+  void remember() {
     blocks++;
+  }
+
+  boolean add(int plane, long key, int member) {
     return table.add(plane, key, member);
   }
 
   void forget() {
     blocks--;
+  }
+
+  void forget(int count) {
+    blocks -= count;
   }
 
   void remove(int plane, long key, int member) {
@@ -386,7 +485,7 @@ public final class PrefixIndex {
       int at = plane;
       slot = current.sweep(from, slots, key -> table.remove(at, key, id));
       if (slot < 0) {
-        blocks -= current.size() - current.unplaced();
+        blocks -= current.size();
         plane++;
         slot = 0;
       }

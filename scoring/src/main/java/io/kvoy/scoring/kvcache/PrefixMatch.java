@@ -3,6 +3,8 @@ package io.kvoy.scoring.kvcache;
 
 import io.kvoy.scoring.fleet.Worker;
 import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Set;
 
 /**
  * What each worker has of one prompt. Filled by {@link PrefixIndex#lookup}, extended by {@link
@@ -15,22 +17,28 @@ public final class PrefixMatch {
   private boolean wasContended;
 
   /**
-   * Canonical blocks by member id: on the GPU, in any tier, expected after what we routed there.
+   * Canonical blocks by member id: on the GPU; there or in host memory; in any tier; expected after
+   * what we routed there.
    */
   int[] gpuBlocks = {};
 
+  int[] cpuBlocks = {};
   int[] anyTierBlocks = {};
   int[] expectedBlocks = {};
 
   /** Working space of the look-up. */
   long[] alive = {};
 
+  long[] aliveCpu = {};
   long[] aliveAnyTier = {};
-  int[] setIds = {};
+
+  /** Workers whose prompts have other blocks than we think; mostly none. */
+  private Set<Worker> distrusted = Set.of();
 
   /**
    * Tokens of the prompt that the worker can take from its GPU cache, a multiple of its own block
-   * size.
+   * size. A worker of several data-parallel ranks chooses the rank by itself, so this is the mean
+   * over its ranks: what can be expected before the choice is known.
    */
   public int cachedTokens(Worker worker) {
     return tokens(gpuBlocks, worker);
@@ -39,6 +47,24 @@ public final class PrefixMatch {
   /** Tokens that it can take from any tier, GPU included; at least {@link #cachedTokens}. */
   public int cachedTokensAnyTier(Worker worker) {
     return tokens(anyTierBlocks, worker);
+  }
+
+  /** Tokens that come from the tier: the slower ones go on where the faster ones end. */
+  public int cachedTokens(Worker worker, Tier tier) {
+    return switch (tier) {
+      case GPU -> tokens(gpuBlocks, worker);
+      case CPU -> tokens(cpuBlocks, worker) - tokens(gpuBlocks, worker);
+      case STORAGE -> tokens(anyTierBlocks, worker) - tokens(cpuBlocks, worker);
+    };
+  }
+
+  /**
+   * Tokens whose prefill is saved: those on the GPU whole, those in slower tiers by their share.
+   */
+  public double savedTokens(Worker worker, TierShares shares) {
+    return cachedTokens(worker)
+        + shares.cpu() * cachedTokens(worker, Tier.CPU)
+        + shares.storage() * cachedTokens(worker, Tier.STORAGE);
   }
 
   /**
@@ -50,18 +76,36 @@ public final class PrefixMatch {
   }
 
   /**
-   * How well the worker's cache is known; {@link KvViewState#DEAD} when the index does not know
-   * this life.
+   * How well the worker's cache is known, that of the least known rank; {@link KvViewState#DEAD}
+   * when the index does not know this life.
    */
   public KvViewState view(Worker worker) {
-    Members.Member member = members.of(worker);
-    return member == null ? KvViewState.DEAD : member.state();
+    if (distrusted.contains(worker)) {
+      return KvViewState.MISMATCHED;
+    }
+    KvViewState least = null;
+    for (int id : members.of(worker)) {
+      Members.Member member = members.get(id);
+      if (member != null && (least == null || isLess(member.state(), least))) {
+        least = member.state();
+      }
+    }
+    return least == null ? KvViewState.DEAD : least;
+  }
+
+  private static boolean isLess(KvViewState a, KvViewState b) {
+    int trust = a.trust().compareTo(b.trust());
+    return trust < 0 || (trust == 0 && a.compareTo(b) > 0);
   }
 
   /** The worker's own block size in tokens, 0 while unknown. */
   public int blockTokens(Worker worker) {
-    Members.Member member = members.of(worker);
-    return member == null ? 0 : member.strideBlocks() * blockSize;
+    int stride = 0;
+    for (int id : members.of(worker)) {
+      Members.Member member = members.get(id);
+      stride = member == null ? stride : Math.max(stride, member.strideBlocks());
+    }
+    return stride * blockSize;
   }
 
   /**
@@ -72,41 +116,74 @@ public final class PrefixMatch {
     return wasContended;
   }
 
+  /** From here on the worker has nothing of this prompt. */
+  void distrust(Worker worker) {
+    if (distrusted.isEmpty()) {
+      distrusted = new HashSet<>();
+    }
+    distrusted.add(worker);
+  }
+
   private int tokens(int[] blocks, Worker worker) {
-    Members.Member member = members.of(worker);
-    return member == null ? 0 : blocks[member.id()] * blockSize;
+    int[] ids = members.of(worker);
+    if (ids.length == 0 || (!distrusted.isEmpty() && distrusted.contains(worker))) {
+      return 0;
+    }
+    if (ids.length == 1) {
+      return blocks[ids[0]] * blockSize;
+    }
+    long sum = 0;
+    for (int id : ids) {
+      sum += blocks[id];
+    }
+    return (int) (sum * blockSize / ids.length);
   }
 
   void reset(Members snapshot, int canonicalBlockSize) {
     members = snapshot;
     blockSize = canonicalBlockSize;
     wasContended = false;
+    distrusted = Set.of();
     int size = snapshot.size();
     if (gpuBlocks.length < size) {
       gpuBlocks = new int[size];
+      cpuBlocks = new int[size];
       anyTierBlocks = new int[size];
       expectedBlocks = new int[size];
     } else {
       Arrays.fill(gpuBlocks, 0, size, 0);
+      Arrays.fill(cpuBlocks, 0, size, 0);
       Arrays.fill(anyTierBlocks, 0, size, 0);
       Arrays.fill(expectedBlocks, 0, size, 0);
     }
     int words = snapshot.lookable.length;
     if (alive.length < words) {
       alive = new long[words];
+      aliveCpu = new long[words];
       aliveAnyTier = new long[words];
     }
   }
 
-  /** The worker is expected to have this many canonical blocks. */
+  /**
+   * The worker is expected to have this many canonical blocks. If it has several ranks nobody knows
+   * at which: at the one that has least, as far as we say.
+   */
   void expect(int slot, long life, int blocks) {
-    Members.Member member = members.atSlot(slot);
-    if (member == null || member.worker().life() != life || member.state() == KvViewState.SILENT) {
-      return;
+    Members.Member least = null;
+    for (int id : members.atSlot(slot)) {
+      Members.Member member = members.get(id);
+      if (member != null
+          && member.worker().life() == life
+          && member.state() != KvViewState.SILENT
+          && (least == null || anyTierBlocks[id] < anyTierBlocks[least.id()])) {
+        least = member;
+      }
     }
-    int stride = Math.max(1, member.strideBlocks());
-    int whole = blocks - blocks % stride;
-    expectedBlocks[member.id()] = Math.max(expectedBlocks[member.id()], whole);
+    if (least != null) {
+      int stride = Math.max(1, least.strideBlocks());
+      int whole = blocks - blocks % stride;
+      expectedBlocks[least.id()] = Math.max(expectedBlocks[least.id()], whole);
+    }
   }
 
   void setContended() {

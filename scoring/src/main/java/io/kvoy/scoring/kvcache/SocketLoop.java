@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.scoring.kvcache;
 
-import io.kvoy.scoring.fleet.Worker;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Queue;
 import java.util.Set;
-import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.zeromq.SocketType;
+import org.zeromq.UncheckedZMQException;
 import org.zeromq.ZContext;
 import org.zeromq.ZMQ;
-import org.zeromq.ZMQException;
 
 /**
  * Reads the sockets of some workers and hands the frames over; does nothing else, so that it always
  * keeps up.
  *
- * <p>One SUB socket per worker, or one per bound endpoint if several workers connect to it (then
- * told apart by the worker's name in the topic, {@code kv@<name>@<model>}). One DEALER per replay,
- * closed at its end: answers to an abandoned replay cannot turn up in the next one.
+ * <p>One SUB socket per feed, or one per bound endpoint if several workers connect to it (then told
+ * apart by their configured topic or by the worker's name in it, {@code kv@<name>@<model>}). One
+ * DEALER per replay, closed at its end: answers to an abandoned replay cannot turn up in the next
+ * one.
  *
  * <p>Sockets are made, used and closed by the thread that calls {@link #doWork} only. Other threads
  * leave commands.
@@ -41,41 +43,107 @@ final class SocketLoop implements AutoCloseable {
   /** Messages read from one socket before the next one gets its turn. */
   private static final int TURN = 256;
 
-  /** A peer cannot make us buffer more than this many frames of one message. */
+  /** Frames of one message that are handed over; no valid one has more than four. */
   private static final int MAX_FRAMES = 8;
+
+  /**
+   * A peer that has sent this much without ending a message is disconnected ({@link UnreadBytes}).
+   * A valid message is one payload and a few small frames.
+   */
+  private static final long MAX_UNENDED_BYTES = 2L * KvEventDecoder.MAX_PAYLOAD_BYTES;
+
+  /** Replays under way at once; the others wait for their turn. */
+  private static final int MAX_REPLAYS = 64;
+
+  /** Batches and bytes of one replay; the stream asks for the rest when it still needs it. */
+  private static final int MAX_REPLAY_BATCHES = 1 << 20;
+
+  private static final long MAX_REPLAY_BYTES = 1L << 30;
+
+  /** How long a replay may keep others waiting. */
+  private static final long MAX_REPLAY_NANOS = TimeUnit.SECONDS.toNanos(60);
+
+  /**
+   * Messages of a replay that JeroMQ reads ahead. What exceeds it and the peer's own mark the
+   * peer's ROUTER drops, and the stream asks for it again.
+   */
+  private static final int REPLAY_HWM = 4_096;
+
+  private static final int EVENTS_HWM = 100_000;
+
+  /** Waits before a subscription that could not be made is tried again: doubled each time. */
+  private static final long FIRST_RETRY_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  private static final long LAST_RETRY_NANOS = TimeUnit.SECONDS.toNanos(60);
+
+  private static final long HOUSEKEEPING_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
   private final ZContext context;
   private final ZMQ.Poller poller;
   private final HandOver out;
   private final KvSubscriberConfig config;
   private final KvCacheListener listener;
-  private final Queue<Runnable> commands = new ConcurrentLinkedQueue<>();
-  private final Map<Worker, Subscription> byWorker = new HashMap<>();
+  private final BlockingQueue<Runnable> commands = new LinkedBlockingQueue<>();
+  private final Map<Feed, Subscription> byFeed = new HashMap<>();
   private final Map<String, Subscription> byBoundEndpoint = new HashMap<>();
-  private final Map<Worker, Replay> replays = new HashMap<>();
+  private final Map<Feed, Replay> replays = new HashMap<>();
+
+  /** Replays that wait for their turn, the oldest first. */
+  private final Map<Feed, KvStream.AskReplay> waitingReplays = new LinkedHashMap<>();
+
+  /** Subscriptions that could not be made. */
+  private final Map<Feed, Retry> retries = new HashMap<>();
+
+  private long housekeptNanos = System.nanoTime();
 
   /** Whose messages were dropped; they are told to look for them when there is room again. */
-  private final Set<Worker> lossy = new HashSet<>();
+  private final Set<Feed> lossy = new HashSet<>();
 
   /** A SUB socket and who publishes on it. */
   private static final class Subscription {
     final ZMQ.Socket socket;
-    final int pollIndex;
-    final List<Worker> workers = new ArrayList<>();
+    final ZMQ.PollItem item;
+    final List<Feed> feeds = new ArrayList<>();
 
     /** Connections seen by the I/O thread, and how many of them were handled. */
     final AtomicInteger connections;
 
     int handledConnections = 1;
 
-    Subscription(ZMQ.Socket socket, int pollIndex, AtomicInteger connections) {
+    final UnreadBytes unread;
+
+    Subscription(
+        ZMQ.Socket socket, ZMQ.PollItem item, AtomicInteger connections, UnreadBytes unread) {
       this.socket = socket;
-      this.pollIndex = pollIndex;
+      this.item = item;
       this.connections = connections;
+      this.unread = unread;
     }
   }
 
-  private record Replay(ZMQ.Socket socket, int pollIndex, int id) {}
+  /** A replay under way. */
+  private static final class Replay {
+    final ZMQ.Socket socket;
+    final ZMQ.PollItem item;
+    final int id;
+    final UnreadBytes unread;
+    final long startedNanos = System.nanoTime();
+
+    /** When it brought something, or could not because the queue was full. */
+    long movedNanos = startedNanos;
+
+    int batches;
+    long bytes;
+
+    Replay(ZMQ.Socket socket, ZMQ.PollItem item, int id, UnreadBytes unread) {
+      this.socket = socket;
+      this.item = item;
+      this.id = id;
+      this.unread = unread;
+    }
+  }
+
+  private record Retry(long dueNanos, long waitNanos) {}
 
   SocketLoop(ZContext context, HandOver out, KvSubscriberConfig config, KvCacheListener listener) {
     this.context = context;
@@ -85,72 +153,138 @@ final class SocketLoop implements AutoCloseable {
     this.listener = listener;
   }
 
-  /** Any thread: subscribe to the worker; {@link HandOver.Opened} follows. */
-  void open(Worker worker) {
-    commands.add(() -> openSubscription(worker));
+  /** Any thread: subscribe to it; {@link HandOver.Opened} follows. */
+  void open(Feed feed) {
+    commands.add(() -> openSubscription(feed));
   }
 
   /** Any thread. */
-  void close(Worker worker) {
+  void close(Feed feed) {
     commands.add(
         () -> {
-          closeReplay(worker);
-          closeSubscription(worker);
+          retries.remove(feed);
+          closeReplay(feed);
+          closeSubscription(feed);
+          startWaitingReplays();
         });
   }
 
   /** Any thread: connect anew; {@link HandOver.Interrupted} follows. */
-  void reconnect(Worker worker) {
+  void reconnect(Feed feed) {
     commands.add(
         () -> {
-          closeSubscription(worker);
-          if (openSubscription(worker)) {
-            out.put(new HandOver.Interrupted(worker));
+          closeSubscription(feed);
+          if (openSubscription(feed)) {
+            out.put(new HandOver.Interrupted(feed));
           }
         });
   }
 
   /** Any thread: ask for a replay in place of the worker's present one. */
-  void replay(Worker worker, KvStream.AskReplay ask) {
-    commands.add(() -> openReplay(worker, ask));
+  void replay(Feed feed, KvStream.AskReplay ask) {
+    commands.add(() -> openReplay(feed, ask));
   }
 
-  /** One round; returns the number of messages read. */
-  int doWork(long waitMillis) {
+  /**
+   * One round; returns the number of messages read.
+   *
+   * @param waitMillis longest wait for the first of them
+   */
+  int doWork(long waitMillis) throws InterruptedException {
     for (Runnable command = commands.poll(); command != null; command = commands.poll()) {
       command.run();
     }
+    housekeep(System.nanoTime());
+    if (byFeed.isEmpty() && replays.isEmpty()) {
+      // A poller without sockets does not wait (JeroMQ 0.6): the thread would spin.
+      Runnable command = commands.poll(waitMillis, TimeUnit.MILLISECONDS);
+      if (command != null) {
+        command.run();
+      }
+      return 0;
+    }
     poller.poll(waitMillis);
     int messages = 0;
-    for (Subscription subscription : byWorker.values()) {
+    for (Subscription subscription : byFeed.values()) {
       int connections = subscription.connections.get();
       if (connections > subscription.handledConnections) {
         subscription.handledConnections = connections;
-        subscription.workers.forEach(worker -> out.put(new HandOver.Interrupted(worker)));
+        subscription.feeds.forEach(feed -> out.put(new HandOver.Interrupted(feed)));
       }
-      if (poller.pollin(subscription.pollIndex)) {
+      if (subscription.item.isReadable()) {
         messages += readPublished(subscription);
       }
     }
     if (!out.isNearlyFull()) {
       // The next message would show the loss, but there may be none for a while.
-      lossy.forEach(worker -> out.put(new HandOver.Interrupted(worker)));
+      lossy.forEach(feed -> out.put(new HandOver.Interrupted(feed)));
       lossy.clear();
-      for (Map.Entry<Worker, Replay> replay : List.copyOf(replays.entrySet())) {
-        if (poller.pollin(replay.getValue().pollIndex())) {
+      for (Map.Entry<Feed, Replay> replay : List.copyOf(replays.entrySet())) {
+        if (replay.getValue().item.isReadable()) {
           messages += readReplayed(replay.getKey(), replay.getValue());
         }
       }
     }
+    startWaitingReplays();
     return messages;
+  }
+
+  /** What is not due every round. */
+  private void housekeep(long nowNanos) {
+    if (nowNanos - housekeptNanos < HOUSEKEEPING_NANOS) {
+      return;
+    }
+    housekeptNanos = nowNanos;
+    for (Map.Entry<Feed, Retry> retry : List.copyOf(retries.entrySet())) {
+      if (nowNanos - retry.getValue().dueNanos() >= 0) {
+        boolean _ = openSubscription(retry.getKey());
+      }
+    }
+    for (Subscription subscription : new HashSet<>(byFeed.values())) {
+      // In this order: what came before, and is in no message that could be read afterwards.
+      if (subscription.unread.sinceLastMessage() > MAX_UNENDED_BYTES
+          && readPublished(subscription) == 0) {
+        List.copyOf(subscription.feeds).forEach(this::dropUnended);
+      }
+    }
+    long silenceNanos = 2 * config.stream().replayTimeout().toNanos();
+    for (Map.Entry<Feed, Replay> entry : List.copyOf(replays.entrySet())) {
+      Replay replay = entry.getValue();
+      if (out.isNearlyFull()) {
+        replay.movedNanos = nowNanos; // it is we who do not read
+      }
+      boolean isStuck =
+          nowNanos - replay.movedNanos > silenceNanos
+              || (replay.unread.sinceLastMessage() > MAX_UNENDED_BYTES
+                  && !out.isNearlyFull()
+                  && readReplayed(entry.getKey(), replay) == 0)
+              || (nowNanos - replay.startedNanos > MAX_REPLAY_NANOS && !waitingReplays.isEmpty());
+      if (isStuck && replays.get(entry.getKey()) == replay) {
+        closeReplay(entry.getKey());
+      }
+    }
+    startWaitingReplays();
+    waitingReplays.forEach((feed, ask) -> out.put(new HandOver.ReplayWaiting(feed, ask.id())));
+  }
+
+  private void dropUnended(Feed feed) {
+    LOG.warn(
+        "closing the KV event connection of worker={}: a message of more than {} bytes has no end",
+        feed.name(),
+        MAX_UNENDED_BYTES);
+    listener.onMalformed(feed.worker(), KvDecodeError.Kind.TOO_LARGE);
+    closeSubscription(feed);
+    retryLater(feed);
   }
 
   /** Closes the sockets; by the thread that ran {@link #doWork}. */
   @Override
   public void close() {
     commands.clear();
+    waitingReplays.clear();
+    retries.clear();
     List.copyOf(replays.keySet()).forEach(this::closeReplay);
-    List.copyOf(byWorker.keySet()).forEach(this::closeSubscription);
+    List.copyOf(byFeed.keySet()).forEach(this::closeSubscription);
     poller.close();
   }
 
@@ -161,41 +295,51 @@ final class SocketLoop implements AutoCloseable {
       if (frames == null) {
         break;
       }
-      Worker worker = publisher(subscription, frames);
-      if (worker == null) {
-        listener.onMalformed(subscription.workers.getFirst(), KvDecodeError.Kind.UNKNOWN_TOPIC);
+      subscription.unread.read();
+      Feed feed = publisher(subscription, frames);
+      if (feed == null) {
+        listener.onMalformed(
+            subscription.feeds.getFirst().worker(), KvDecodeError.Kind.UNKNOWN_TOPIC);
       } else if (!out.offer(
-          new HandOver.Published(worker, frames, size(frames), System.nanoTime()))) {
-        lossy.add(worker);
-        listener.onQueueFull(worker);
+          new HandOver.Published(feed, frames, size(frames), System.nanoTime()))) {
+        lossy.add(feed);
+        listener.onQueueFull(feed.worker());
       }
     }
     return messages;
   }
 
-  private static @Nullable Worker publisher(Subscription subscription, List<byte[]> frames) {
-    if (subscription.workers.size() == 1) {
-      return subscription.workers.getFirst();
+  private static @Nullable Feed publisher(Subscription subscription, List<byte[]> frames) {
+    if (subscription.feeds.size() == 1) {
+      return subscription.feeds.getFirst();
     }
     String topic = new String(frames.getFirst(), StandardCharsets.UTF_8);
-    for (Worker worker : subscription.workers) {
-      if (topic.startsWith("kv@" + worker.name() + "@")) {
-        return worker;
+    for (Feed feed : subscription.feeds) {
+      String own = feed.topic().isEmpty() ? "kv@" + feed.worker().name() + "@" : feed.topic();
+      if (topic.startsWith(own)) {
+        return feed;
       }
     }
     return null;
   }
 
-  private int readReplayed(Worker worker, Replay replay) {
+  private int readReplayed(Feed feed, Replay replay) {
     int messages = 0;
-    for (; messages < TURN; messages++) {
-      List<byte[]> frames = receive(replay.socket());
+    for (; messages < TURN && !out.isNearlyFull(); messages++) {
+      List<byte[]> frames = receive(replay.socket);
       if (frames == null) {
         break;
       }
-      out.put(new HandOver.Replayed(worker, replay.id(), frames, size(frames)));
-      if (KvMessage.ofReplayed(frames) instanceof KvMessage.ReplayEnd) {
-        closeReplay(worker);
+      int size = size(frames);
+      replay.unread.read();
+      replay.movedNanos = System.nanoTime();
+      replay.batches++;
+      replay.bytes += size;
+      out.put(new HandOver.Replayed(feed, replay.id, frames, size));
+      if (KvMessage.ofReplayed(frames) instanceof KvMessage.ReplayEnd
+          || replay.batches >= MAX_REPLAY_BATCHES
+          || replay.bytes >= MAX_REPLAY_BYTES) {
+        closeReplay(feed);
         return messages + 1;
       }
     }
@@ -226,87 +370,135 @@ final class SocketLoop implements AutoCloseable {
     return size;
   }
 
-  private boolean openSubscription(Worker worker) {
-    Subscription shared = worker.kvEventsBind() ? byBoundEndpoint.get(worker.kvEvents()) : null;
+  private boolean openSubscription(Feed feed) {
+    Subscription shared = feed.isBound() ? byBoundEndpoint.get(feed.events()) : null;
     if (shared != null) {
-      shared.workers.add(worker);
-      byWorker.put(worker, shared);
-      out.put(new HandOver.Opened(worker));
+      shared.feeds.add(feed);
+      shared.socket.subscribe(feed.topic());
+      byFeed.put(feed, shared);
+      retries.remove(feed);
+      out.put(new HandOver.Opened(feed));
       return true;
     }
-    ZMQ.Socket socket = socket(SocketType.SUB);
     AtomicInteger connections = new AtomicInteger();
+    UnreadBytes unread = new UnreadBytes();
+    ZMQ.Socket socket = null;
+    Subscription subscription;
     try {
+      socket = socket(SocketType.SUB, unread);
       socket.setEventHook(
           _ -> connections.incrementAndGet(), ZMQ.EVENT_CONNECTED | ZMQ.EVENT_ACCEPTED);
-      socket.subscribe("");
-      if (worker.kvEventsBind()) {
-        socket.bind(worker.kvEvents());
+      socket.subscribe(feed.topic());
+      if (feed.isBound()) {
+        socket.bind(feed.events());
       } else {
-        socket.connect(worker.kvEvents());
+        socket.connect(feed.events());
       }
-    } catch (ZMQException | IllegalArgumentException e) {
-      LOG.warn(
-          "cannot {} KV events of worker={} endpoint={}: {}",
-          worker.kvEventsBind() ? "bind for" : "connect to",
-          worker.name(),
-          worker.kvEvents(),
-          e.getMessage());
-      socket.close();
+      ZMQ.PollItem item = polled(socket);
+      subscription = new Subscription(socket, item, connections, unread);
+    } catch (UncheckedZMQException | IllegalArgumentException e) {
+      if (!retries.containsKey(feed)) {
+        LOG.warn(
+            "cannot {} KV events of worker={} endpoint={}, trying again: {}",
+            feed.isBound() ? "bind for" : "connect to",
+            feed.name(),
+            feed.events(),
+            e.getMessage());
+      }
+      if (socket != null) {
+        socket.close();
+      }
+      retryLater(feed);
       return false;
     }
-    Subscription subscription =
-        new Subscription(socket, poller.register(socket, ZMQ.Poller.POLLIN), connections);
-    subscription.workers.add(worker);
-    byWorker.put(worker, subscription);
-    if (worker.kvEventsBind()) {
-      byBoundEndpoint.put(worker.kvEvents(), subscription);
+    retries.remove(feed);
+    subscription.feeds.add(feed);
+    byFeed.put(feed, subscription);
+    if (feed.isBound()) {
+      byBoundEndpoint.put(feed.events(), subscription);
     }
-    out.put(new HandOver.Opened(worker));
+    out.put(new HandOver.Opened(feed));
     return true;
   }
 
-  private void closeSubscription(Worker worker) {
-    Subscription subscription = byWorker.remove(worker);
+  private void retryLater(Feed feed) {
+    Retry earlier = retries.get(feed);
+    long wait =
+        earlier == null ? FIRST_RETRY_NANOS : Math.min(LAST_RETRY_NANOS, 2 * earlier.waitNanos());
+    retries.put(feed, new Retry(System.nanoTime() + wait, wait));
+  }
+
+  private void closeSubscription(Feed feed) {
+    Subscription subscription = byFeed.remove(feed);
     if (subscription == null) {
       return;
     }
-    subscription.workers.remove(worker);
-    if (subscription.workers.isEmpty()) {
+    subscription.feeds.remove(feed);
+    if (subscription.feeds.isEmpty()) {
       byBoundEndpoint.values().remove(subscription);
       poller.unregister(subscription.socket);
       subscription.socket.close();
     }
   }
 
-  private void openReplay(Worker worker, KvStream.AskReplay ask) {
-    closeReplay(worker);
-    if (!byWorker.containsKey(worker)) {
-      return; // left meanwhile
+  private void openReplay(Feed feed, KvStream.AskReplay ask) {
+    closeReplay(feed);
+    if (byFeed.containsKey(feed)) { // else it left meanwhile
+      waitingReplays.put(feed, ask);
     }
-    ZMQ.Socket socket = socket(SocketType.DEALER);
+    startWaitingReplays();
+  }
+
+  private void startWaitingReplays() {
+    while (replays.size() < MAX_REPLAYS && !waitingReplays.isEmpty()) {
+      Map.Entry<Feed, KvStream.AskReplay> first = waitingReplays.entrySet().iterator().next();
+      waitingReplays.remove(first.getKey());
+      startReplay(first.getKey(), first.getValue());
+    }
+  }
+
+  private void startReplay(Feed feed, KvStream.AskReplay ask) {
+    UnreadBytes unread = new UnreadBytes();
+    ZMQ.Socket socket = null;
     try {
-      socket.connect(worker.kvReplay());
+      socket = socket(SocketType.DEALER, unread);
+      socket.connect(feed.replay());
       List<byte[]> request = KvMessage.replayRequest(ask.fromSequence());
       socket.send(request.get(0), ZMQ.SNDMORE);
       socket.send(request.get(1), ZMQ.DONTWAIT);
-    } catch (ZMQException | IllegalArgumentException e) {
+      ZMQ.PollItem item = polled(socket);
+      replays.put(feed, new Replay(socket, item, ask.id(), unread));
+      // Its time runs from now on.
+      out.put(new HandOver.ReplayWaiting(feed, ask.id()));
+    } catch (UncheckedZMQException | IllegalArgumentException e) {
+      // The stream asks again when no answer comes.
       LOG.warn(
           "cannot ask for a KV event replay of worker={} endpoint={}: {}",
-          worker.name(),
-          worker.kvReplay(),
+          feed.name(),
+          feed.replay(),
           e.getMessage());
-      socket.close();
-      return;
+      if (socket != null) {
+        socket.close();
+      }
     }
-    replays.put(worker, new Replay(socket, poller.register(socket, ZMQ.Poller.POLLIN), ask.id()));
   }
 
-  private void closeReplay(Worker worker) {
-    Replay replay = replays.remove(worker);
+  /**
+   * The socket among those that are waited for. Asked for by its item, not by its place: in JeroMQ
+   * 0.6.0 the places of all later sockets change when one is taken out.
+   */
+  private ZMQ.PollItem polled(ZMQ.Socket socket) {
+    ZMQ.PollItem item = new ZMQ.PollItem(socket, ZMQ.Poller.POLLIN);
+    poller.register(item);
+    return item;
+  }
+
+  private void closeReplay(Feed feed) {
+    waitingReplays.remove(feed);
+    Replay replay = replays.remove(feed);
     if (replay != null) {
-      poller.unregister(replay.socket());
-      replay.socket().close();
+      poller.unregister(replay.socket);
+      replay.socket.close();
     }
   }
 
@@ -314,7 +506,7 @@ final class SocketLoop implements AutoCloseable {
    * Heart-beats must be set before the connection is made; half-open connections are found by them
    * alone.
    */
-  private ZMQ.Socket socket(SocketType type) {
+  private ZMQ.Socket socket(SocketType type, UnreadBytes unread) {
     ZMQ.Socket socket = context.createSocket(type);
     int heartbeat = (int) config.heartbeat().toMillis();
     socket.setLinger(0);
@@ -329,10 +521,9 @@ final class SocketLoop implements AutoCloseable {
     socket.setReconnectIVL((int) config.reconnect().toMillis());
     socket.setReconnectIVLMax((int) (4 * config.reconnect().toMillis()));
     socket.setMaxMsgSize(KvEventDecoder.MAX_PAYLOAD_BYTES);
-    // The reader never waits, so this is only the burst between two rounds. No bound for replays:
-    // the peer's ROUTER
-    // drops what its pipe cannot take, and the end of a replay bounds it anyway.
-    socket.setRcvHWM(type == SocketType.SUB ? 100_000 : 0);
+    socket.setMsgAllocator(unread);
+    // The reader of events never waits, so theirs is only the burst between two rounds.
+    socket.setRcvHWM(type == SocketType.SUB ? EVENTS_HWM : REPLAY_HWM);
     return socket;
   }
 }

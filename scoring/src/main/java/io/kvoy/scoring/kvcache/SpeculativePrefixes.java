@@ -4,6 +4,7 @@ package io.kvoy.scoring.kvcache;
 import io.kvoy.scoring.fleet.Worker;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.util.Arrays;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.LongSupplier;
 
@@ -17,9 +18,16 @@ import java.util.function.LongSupplier;
  * contradict it (block removed, cache emptied, life over), when the request is withdrawn, or by
  * time.
  *
- * <p>Not every block is entered: the first eight, every eighth after them, and the last, so a
- * look-up may see up to seven blocks too few of a longer prompt. Bounded: a new entry takes the
- * place of the one nearest to its end.
+ * <p>Not every block is entered: the first eight, every eighth after them, and the last whole one
+ * of the worker's own blocks, so a look-up may see up to seven blocks too few of a longer prompt.
+ * Bounded: a new entry takes the place of the one nearest to its end.
+ *
+ * <p>A look-up asks for hundreds of blocks, of which mostly none or a few are entered, and then for
+ * the same workers from one block to the next. So each place has a <em>signature</em>, the sum of a
+ * secret number of each entry's worker and end: 0 for none, and the same again for the same
+ * workers, whose entries then need not be read. Two sets of entries have one signature with odds of
+ * 1 in 2 billion; a worker's match may then be too short. Where an entry lies is secret ({@link
+ * Scatter}).
  *
  * <p>Any thread. Writers lock one of 64 stripes for some nanoseconds; {@link #merge} takes no lock.
  */
@@ -32,6 +40,13 @@ public final class SpeculativePrefixes implements Placements {
   private static final int WINDOW = 16;
 
   private static final int PATIENCE = 100;
+
+  /** Slots of workers that fit an entry: more than any fleet has. */
+  private static final int SLOT_BITS = 20;
+
+  private static final long NOBODY = 0;
+
+  private static final ThreadLocal<Scratch> SCRATCH = ThreadLocal.withInitial(Scratch::new);
   private static final VarHandle VERSION;
 
   static {
@@ -43,6 +58,16 @@ public final class SpeculativePrefixes implements Placements {
   }
 
   private final Stripe[] stripes = new Stripe[STRIPES];
+
+  /**
+   * By place: the sum of {@link #signature} of its entries, whatever their keys. Written under the
+   * stripe's lock, read without.
+   */
+  private final int[] signatures;
+
+  /** Shift of a key's image to its place. */
+  private final int placeShift;
+
   private final LongSupplier nanoClock;
 
   /** Index writer only. */
@@ -75,8 +100,10 @@ public final class SpeculativePrefixes implements Placements {
   public SpeculativePrefixes(int capacity, LongSupplier nanoClock) {
     int perStripe = Integer.highestOneBit(Math.max(WINDOW, (capacity - 1) / STRIPES)) * 2;
     for (int i = 0; i < STRIPES; i++) {
-      stripes[i] = new Stripe(perStripe);
+      stripes[i] = new Stripe(i * perStripe, perStripe);
     }
+    signatures = new int[STRIPES * perStripe];
+    placeShift = 64 - Integer.numberOfTrailingZeros(signatures.length);
     this.nanoClock = nanoClock;
   }
 
@@ -87,12 +114,25 @@ public final class SpeculativePrefixes implements Placements {
    *     predicted time to the first token and a margin, or long for workers without events
    */
   public void routed(Worker worker, BlockKeys keys, PrefixMatch match, long ttlNanos) {
+    long who = who(worker.slot(), worker.life());
+    if (who == NOBODY) {
+      return;
+    }
     long now = nanoClock.getAsLong();
     int known = match.expectedTokens(worker) / keys.blockSize();
-    for (int depth = known + 1; depth <= keys.blocks(); depth++) {
-      if (isCheckpoint(depth, keys)) {
+    // No event will ever confirm or contradict what is not the end of one of its own blocks.
+    int stride = Math.max(1, match.blockTokens(worker) / keys.blockSize());
+    // Each lock waits for the loads before it: so what they guard is loaded first, all at once.
+    long seen = 0;
+    for (int depth = keys.blocks(); depth > known; depth = before(depth, keys)) {
+      long key = keys.key(depth - 1);
+      seen += stripe(key).touch(key);
+    }
+    SCRATCH.get().touched = seen;
+    for (int depth = keys.blocks(); depth > known; depth = before(depth, keys)) {
+      if (depth % stride == 0) {
         long key = keys.key(depth - 1);
-        stripe(key).add(key, worker.slot(), worker.life(), now + ttlNanos, now);
+        stripe(key).add(key, who, now + ttlNanos, now);
       }
     }
   }
@@ -102,11 +142,10 @@ public final class SpeculativePrefixes implements Placements {
     if (isEmpty()) {
       return;
     }
-    for (int depth = 1; depth <= keys.blocks(); depth++) {
-      if (isCheckpoint(depth, keys)) {
-        long key = keys.key(depth - 1);
-        stripe(key).remove(key, worker.slot(), worker.life(), false, withdrawn);
-      }
+    long who = who(worker.slot(), worker.life());
+    for (int depth = keys.blocks(); depth > 0; depth = before(depth, keys)) {
+      long key = keys.key(depth - 1);
+      stripe(key).remove(key, who, false, withdrawn);
     }
   }
 
@@ -116,11 +155,66 @@ public final class SpeculativePrefixes implements Placements {
       return;
     }
     long now = nanoClock.getAsLong();
-    for (int depth = 1; depth <= keys.reusableBlocks(); depth++) {
-      if (isCheckpoint(depth, keys)) {
-        long key = keys.key(depth - 1);
-        stripe(key).expect(key, depth, match, now);
+    int reusable = keys.reusableBlocks();
+    Scratch scratch = SCRATCH.get();
+    scratch.reset(reusable / DENSE + 2 * DENSE, match.members().slots());
+    int[] depths = scratch.depths;
+    int count = 0;
+    int top = isCheckpoint(reusable, keys) ? reusable : before(reusable, keys);
+    for (int depth = top; depth > 0; depth = before(depth, keys)) {
+      depths[count++] = depth;
+    }
+    // All loads at once; mostly that is all there is to do.
+    int[] seen = scratch.signatures;
+    for (int i = 0; i < count; i++) {
+      seen[i] = signatures[place(keys.key(depths[i] - 1))];
+    }
+    // From the deepest: a worker that has been met there has no more to say before.
+    int settled = 0;
+    for (int i = 0; i < count; i++) {
+      if (seen[i] != 0 && seen[i] != settled) {
+        long key = keys.key(depths[i] - 1);
+        int told = stripe(key).expect(key, depths[i], match, now, scratch);
+        settled = told == seen[i] ? told : 0;
       }
+    }
+  }
+
+  /** A merge's working space, one per thread. */
+  private static final class Scratch {
+    int[] depths = {};
+    int[] signatures = {};
+
+    /** By slot: who has been met. */
+    long[] met = {};
+
+    /** Workers with an entry for one block. */
+    final long[] heard = new long[WINDOW];
+
+    /** Keeps loads from being optimised away; its value means nothing. */
+    @SuppressWarnings("UnusedVariable")
+    long touched;
+
+    void reset(int checkpoints, int slots) {
+      if (depths.length < checkpoints) {
+        depths = new int[checkpoints];
+        signatures = new int[checkpoints];
+      }
+      if (met.length < slots) {
+        met = new long[slots];
+      } else {
+        Arrays.fill(met, 0);
+      }
+    }
+
+    /** Whether this worker has been met, or is not known to the index at all. */
+    boolean isMet(long who) {
+      int slot = slotOf(who);
+      return slot >= met.length || met[slot] == who;
+    }
+
+    void meet(long who) {
+      met[slotOf(who)] = who;
     }
   }
 
@@ -138,14 +232,14 @@ public final class SpeculativePrefixes implements Placements {
   @Override
   public void placed(Worker worker, long key) {
     if (!isEmpty()) {
-      stripe(key).remove(key, worker.slot(), worker.life(), true, confirmed);
+      stripe(key).remove(key, who(worker.slot(), worker.life()), true, confirmed);
     }
   }
 
   @Override
   public void removed(Worker worker, long key) {
     if (!isEmpty()) {
-      stripe(key).remove(key, worker.slot(), worker.life(), true, contradicted);
+      stripe(key).remove(key, who(worker.slot(), worker.life()), true, contradicted);
     }
   }
 
@@ -167,7 +261,7 @@ public final class SpeculativePrefixes implements Placements {
   @Override
   public void emptied(Worker worker) {
     for (Stripe stripe : stripes) {
-      stripe.removeAll(worker.slot(), worker.life());
+      stripe.removeAll(who(worker.slot(), worker.life()));
     }
   }
 
@@ -178,70 +272,126 @@ public final class SpeculativePrefixes implements Placements {
   private static boolean isCheckpoint(int depth, BlockKeys keys) {
     return depth <= DENSE
         || depth % DENSE == 0
-        || depth == keys.reusableBlocks()
-        || depth == keys.blocks();
+        || isEnd(depth, keys.reusableBlocks())
+        || isEnd(depth, keys.blocks());
+  }
+
+  /** The last block, counted in blocks of one, two or four canonical ones. */
+  private static boolean isEnd(int depth, int last) {
+    return depth == last || depth == (last & ~1) || depth == (last & ~3);
+  }
+
+  /** The next lower checkpoint; 0 when there is none. */
+  private static int before(int depth, BlockKeys keys) {
+    int next = depth - 1;
+    // The ends of a prompt lie within its last few blocks.
+    if (next > DENSE && next < keys.reusableBlocks() - DENSE) {
+      return next - next % DENSE;
+    }
+    while (next > 0 && !isCheckpoint(next, keys)) {
+      next--;
+    }
+    return next;
+  }
+
+  private int place(long key) {
+    return (int) (Scatter.SECRET.of(key) >>> placeShift);
   }
 
   private Stripe stripe(long key) {
-    return stripes[(int) (key >>> 58)];
+    return stripes[(int) (Scatter.SECRET.of(key) >>> 58)];
+  }
+
+  /** One life of a worker in one number, never 0; {@link #NOBODY} when it does not fit. */
+  private static long who(int slot, long life) {
+    boolean fits = slot < 1 << SLOT_BITS && life > 0 && life < 1L << (63 - SLOT_BITS);
+    return fits ? life << SLOT_BITS | slot : NOBODY;
+  }
+
+  private static int slotOf(long who) {
+    return (int) who & ((1 << SLOT_BITS) - 1);
+  }
+
+  private static long lifeOf(long who) {
+    return who >>> SLOT_BITS;
+  }
+
+  /** A secret number of one life of a worker and the end of its entry, never 0. */
+  private static int signature(long who, long deadline) {
+    return (int) (Scatter.SECRET.of(who ^ deadline * 0x9E3779B97F4A7C15L) >>> 32) | 1;
   }
 
   private final class Stripe {
     int version;
+    private final int firstPlace;
+
+    /** By slot of the stripe: the block's key, 0 for a free slot. */
     private final long[] keys;
-    private final int[] slots;
-    private final long[] lives;
+
+    private final long[] whos;
     private final long[] deadlines;
 
-    /** Requests that expect the block; 0 is a free slot. */
+    /** Requests that expect the block; under the lock only. */
     private final int[] uses;
 
-    Stripe(int capacity) {
+    Stripe(int firstPlace, int capacity) {
+      this.firstPlace = firstPlace;
       keys = new long[capacity];
-      slots = new int[capacity];
-      lives = new long[capacity];
+      whos = new long[capacity];
       deadlines = new long[capacity];
       uses = new int[capacity];
     }
 
-    synchronized void add(long key, int slot, long life, long deadline, long now) {
+    /** Loads what {@link #add} will look at; without the lock, since its value means nothing. */
+    long touch(long key) {
+      int at = place(key) - firstPlace;
+      int end = (at + WINDOW - 1) & (keys.length - 1);
+      return keys[at] + keys[end] + deadlines[at] + whos[at] + uses[at] + signatures[place(key)];
+    }
+
+    synchronized void add(long key, long who, long deadline, long now) {
       int mask = keys.length - 1;
+      int home = place(key) - firstPlace;
       int target = -1;
       for (int i = 0; i < WINDOW; i++) {
-        int at = (int) key + i & mask;
-        if (uses[at] > 0 && deadlines[at] - now <= 0) {
+        int at = home + i & mask;
+        if (keys[at] != 0 && deadlines[at] - now <= 0) {
           free(at, expired);
         }
-        if (uses[at] == 0) {
-          target = target >= 0 && uses[target] == 0 ? target : at;
-        } else if (keys[at] == key && slots[at] == slot && lives[at] == life) {
-          begin();
+        if (keys[at] == 0) {
+          target = target >= 0 && keys[target] == 0 ? target : at;
+        } else if (keys[at] == key && whos[at] == who) {
           uses[at]++;
-          deadlines[at] = Math.max(deadlines[at], deadline);
-          end();
+          if (deadline - deadlines[at] > 0) {
+            signatures[place(key)] += signature(who, deadline) - signature(who, deadlines[at]);
+            begin();
+            deadlines[at] = deadline;
+            end();
+          }
           return;
-        } else if (target < 0 || (uses[target] > 0 && deadlines[at] - deadlines[target] < 0)) {
+        } else if (target < 0 || (keys[target] != 0 && deadlines[at] - deadlines[target] < 0)) {
           target = at;
         }
       }
-      if (uses[target] > 0) {
+      if (keys[target] != 0) {
         free(target, displaced);
       }
       begin();
       keys[target] = key;
-      slots[target] = slot;
-      lives[target] = life;
+      whos[target] = who;
       deadlines[target] = deadline;
-      uses[target] = 1;
       end();
+      uses[target] = 1;
+      signatures[place(key)] += signature(who, deadline);
       live.increment();
     }
 
-    synchronized void remove(long key, int slot, long life, boolean forAll, LongAdder reason) {
+    synchronized void remove(long key, long who, boolean forAll, LongAdder reason) {
       int mask = keys.length - 1;
+      int home = place(key) - firstPlace;
       for (int i = 0; i < WINDOW; i++) {
-        int at = (int) key + i & mask;
-        if (uses[at] > 0 && keys[at] == key && slots[at] == slot && lives[at] == life) {
+        int at = home + i & mask;
+        if (keys[at] == key && whos[at] == who) {
           if (forAll || uses[at] == 1) {
             free(at, reason);
           } else {
@@ -252,9 +402,9 @@ public final class SpeculativePrefixes implements Placements {
       }
     }
 
-    synchronized void removeAll(int slot, long life) {
+    synchronized void removeAll(long who) {
       for (int at = 0; at < keys.length; at++) {
-        if (uses[at] > 0 && slots[at] == slot && lives[at] == life) {
+        if (keys[at] != 0 && whos[at] == who) {
           free(at, contradicted);
         }
       }
@@ -262,15 +412,16 @@ public final class SpeculativePrefixes implements Placements {
 
     synchronized void expire(long now) {
       for (int at = 0; at < keys.length; at++) {
-        if (uses[at] > 0 && deadlines[at] - now <= 0) {
+        if (keys[at] != 0 && deadlines[at] - now <= 0) {
           free(at, expired);
         }
       }
     }
 
     private void free(int at, LongAdder reason) {
+      signatures[place(keys[at])] -= signature(whos[at], deadlines[at]);
       begin();
-      uses[at] = 0;
+      keys[at] = 0;
       end();
       live.decrement();
       reason.increment();
@@ -288,26 +439,39 @@ public final class SpeculativePrefixes implements Placements {
     /**
      * Without the lock: a stripe that changes meanwhile is read again; after too many tries it
      * expects nothing.
+     *
+     * @return the sum of the signatures of the key's entries
      */
-    void expect(long key, int depth, PrefixMatch match, long now) {
+    int expect(long key, int depth, PrefixMatch match, long now, Scratch scratch) {
       int mask = keys.length - 1;
-      for (int i = 0; i < WINDOW; i++) {
-        int at = (int) key + i & mask;
-        for (int attempt = 0; attempt < PATIENCE; attempt++) {
-          int before = (int) VERSION.getAcquire(this);
-          boolean isLive = keys[at] == key && uses[at] > 0 && deadlines[at] - now > 0;
-          int slot = slots[at];
-          long life = lives[at];
-          VarHandle.acquireFence();
-          if ((before & 1) == 0 && (int) VERSION.getOpaque(this) == before) {
-            if (isLive) {
-              match.expect(slot, life, depth);
+      int home = place(key) - firstPlace;
+      for (int attempt = 0; attempt < PATIENCE; attempt++) {
+        int before = (int) VERSION.getAcquire(this);
+        int told = 0;
+        int count = 0;
+        for (int i = 0; i < WINDOW; i++) {
+          int at = home + i & mask;
+          if (keys[at] == key) {
+            long who = whos[at];
+            long deadline = deadlines[at];
+            told += signature(who, deadline);
+            if (deadline - now > 0 && !scratch.isMet(who)) {
+              scratch.heard[count++] = who;
             }
-            break;
           }
-          Thread.onSpinWait();
         }
+        VarHandle.acquireFence();
+        if ((before & 1) == 0 && (int) VERSION.getOpaque(this) == before) {
+          for (int i = 0; i < count; i++) {
+            long who = scratch.heard[i];
+            scratch.meet(who);
+            match.expect(slotOf(who), lifeOf(who), depth);
+          }
+          return told;
+        }
+        Thread.onSpinWait();
       }
+      return 0;
     }
   }
 }

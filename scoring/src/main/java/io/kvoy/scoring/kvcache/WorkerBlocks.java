@@ -8,7 +8,8 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One life of one worker in the {@link PrefixIndex}: turns its events into entries.
+ * One life of one worker, or of one of its data-parallel ranks, in the {@link PrefixIndex}: turns
+ * its events into entries.
  *
  * <h2>Rules (vLLM 0.32, recorded sessions)</h2>
  *
@@ -36,10 +37,15 @@ public final class WorkerBlocks {
   private static final int GPU = Tier.GPU.plane();
   private static final int FIRST_GROUP_PLANE = Tier.COUNT;
   private static final int NO_PLANE = -1;
+
+  /** Blocks that are taken out one by one when the view is emptied: some microseconds of work. */
+  private static final int FEW_BLOCKS = 256;
+
   private static final long[] NO_HASHES = {};
 
   private final PrefixIndex index;
   private final Worker worker;
+  private final int rank;
   private final KvCacheListener listener;
   private int member;
   private KvViewState state;
@@ -65,9 +71,15 @@ public final class WorkerBlocks {
   private HashVerification hashes = new HashVerification.Pending(0);
 
   WorkerBlocks(
-      PrefixIndex index, Worker worker, int member, KvViewState state, KvCacheListener listener) {
+      PrefixIndex index,
+      Worker worker,
+      int rank,
+      int member,
+      KvViewState state,
+      KvCacheListener listener) {
     this.index = index;
     this.worker = worker;
+    this.rank = rank;
     this.member = member;
     this.state = state;
     this.listener = listener;
@@ -128,6 +140,10 @@ public final class WorkerBlocks {
     if (isClosed || names() == 0) {
       return;
     }
+    if (names() <= FEW_BLOCKS) {
+      clearFew();
+      return;
+    }
     int old = member;
     @Nullable EngineTable[] oldPlanes = planes;
     member = index.newId();
@@ -136,6 +152,27 @@ public final class WorkerBlocks {
     hasOffload = false;
     repeated = NO_HASHES;
     index.retire(old, oldPlanes, member());
+    index.placements.emptied(worker);
+  }
+
+  /**
+   * Takes a few blocks out one by one. A new member costs as much as there are workers: too much
+   * for a batch in which each block is followed by a clearing.
+   */
+  private void clearFew() {
+    for (int plane = 0; plane < planes.length; plane++) {
+      EngineTable table = planes[plane];
+      if (table != null) {
+        int at = plane;
+        for (int slot = 0; slot >= 0; ) {
+          slot = table.sweep(slot, Integer.MAX_VALUE, key -> index.remove(at, key, member));
+        }
+        index.forget(table.size());
+      }
+    }
+    planes = new @Nullable EngineTable[KeyTable.MAX_PLANES];
+    shared = new EngineTable.@Nullable LongCounts[KeyTable.MAX_PLANES];
+    repeated = NO_HASHES;
     index.placements.emptied(worker);
   }
 
@@ -166,6 +203,11 @@ public final class WorkerBlocks {
 
   public Worker worker() {
     return worker;
+  }
+
+  /** The data-parallel rank, 0 when there is one. */
+  public int rank() {
+    return rank;
   }
 
   /** Distinct blocks of the main group, over all tiers (a block in two tiers counts twice). */
@@ -223,7 +265,8 @@ public final class WorkerBlocks {
         vetoes.add(new Members.Veto(group.plane, group.blockTokens / canonical, group.needBlocks));
       }
     }
-    return new Members.Member(worker, member, blockTokens / canonical, hasOffload, vetoes, state);
+    return new Members.Member(
+        worker, rank, member, blockTokens / canonical, hasOffload, vetoes, state);
   }
 
   private long names() {
@@ -263,6 +306,9 @@ public final class WorkerBlocks {
     if (event.blockSize() % canonical != 0
         || (blockTokens != 0 && event.blockSize() != blockTokens)) {
       skip(SkipReason.BLOCK_SIZE, count);
+      if (event.blockSize() % canonical != 0) {
+        listener.onRefusedBlockSize(worker, event.blockSize());
+      }
       return 0;
     }
     long key;
@@ -424,6 +470,9 @@ public final class WorkerBlocks {
     long known = table.key(hash);
     if (known == key || (known != EngineTable.ABSENT && key == EngineTable.UNPLACED)) {
       table.addCopy(hash);
+      if (plane == GPU && known != EngineTable.UNPLACED) {
+        index.placements.placed(worker, known);
+      }
       return true;
     }
     if (known == EngineTable.UNPLACED) {
@@ -436,6 +485,7 @@ public final class WorkerBlocks {
         return false;
       }
       table.put(hash, key);
+      index.remember();
       if (key != EngineTable.UNPLACED) {
         enter(plane, key);
       }
@@ -499,8 +549,8 @@ public final class WorkerBlocks {
         continue;
       }
       removed++;
+      index.forget();
       if (key != EngineTable.UNPLACED) {
-        index.forget();
         EngineTable.LongCounts counts = shared[plane];
         if (counts == null || !counts.decrement(key)) {
           index.remove(plane, key, member);

@@ -9,8 +9,9 @@ import java.util.Arrays;
  * <p>The blocks of a chain are mostly held by the same workers, so a million keys share a few
  * thousand sets: a key costs four bytes for its set whatever the fleet's size, and a look-up that
  * meets the same id twice in a row has nothing to compare. A set is immutable; adding a member
- * leads to another id. Its hash is the xor of one random word per member (Zobrist hashing), so the
- * id of "this set plus that member" is found without looking at the words.
+ * leads to another id. Its hash is the xor of one secret word per member (Zobrist hashing), so the
+ * id of "this set plus that member" is found without looking at the words, and nobody can choose
+ * sets of one hash.
  *
  * <p>One writer. Readers call only {@link #words}, with ids that they got from {@link KeyTable}
  * after its acquire fence. An id that lost its last use is given to another set only after {@link
@@ -23,7 +24,7 @@ final class WorkerSets {
   static final int EMPTY = 0;
 
   /** Ids fit so many bits; real fleets use some thousands. */
-  static final int ID_BITS = 24;
+  static final int ID_BITS = 23;
 
   private static final int QUARANTINE = 4096;
   private static final long[] NO_WORDS = {};
@@ -218,7 +219,7 @@ final class WorkerSets {
   }
 
   private static long mixed(int member) {
-    long z = (member + 1L) * 0x9E3779B97F4A7C15L;
+    long z = Scatter.SECRET.of(member);
     z = (z ^ z >>> 30) * 0xBF58476D1CE4E5B9L;
     z = (z ^ z >>> 27) * 0x94D049BB133111EBL;
     return z ^ z >>> 31;

@@ -72,6 +72,7 @@ final class CoefficientFilter {
   private final double[] x = new double[N];
   private final double[] gain = new double[N];
   private double capacityShare;
+  private double roomNoise;
   private double changeScore;
   private double noiseShare;
   private long lessons;
@@ -81,6 +82,7 @@ final class CoefficientFilter {
     this.settings = settings;
     this.noiseShare = from.noiseShare();
     this.capacityShare = from.capacityShare();
+    this.roomNoise = from.roomNoise();
     this.start =
         new double[] {
           from.fixedMillis(),
@@ -117,7 +119,7 @@ final class CoefficientFilter {
     x[QUEUE_EXTRA] = f.aheadTokens();
     x[ATTENTION] = f.attention();
     x[DECODE] = f.decodeSteps();
-    double predicted = dot(mean, x);
+    double predicted = dot(mean, x) + f.adapterMillis();
     double error = actualMillis - predicted;
 
     forget();
@@ -174,8 +176,10 @@ final class CoefficientFilter {
     x[QUEUE_EXTRA] = f.aheadTokens();
     x[ATTENTION] = f.attention();
     x[DECODE] = f.decodeSteps();
-    double ratio = (actualMillis - dot(mean, x)) / f.capacityMillis();
-    capacityShare += ROOM_WEIGHT * (Math.clamp(ratio, 0, MAX_ROOM_SHARE) - capacityShare);
+    double ratio = (actualMillis - dot(mean, x) - f.adapterMillis()) / f.capacityMillis();
+    double share = Math.clamp(ratio, 0, MAX_ROOM_SHARE);
+    roomNoise += ROOM_WEIGHT * (Math.abs(share - capacityShare) - roomNoise);
+    capacityShare += ROOM_WEIGHT * (share - capacityShare);
   }
 
   /** Lets the spread grow by 1/memory, not beyond the start's. */
@@ -226,6 +230,7 @@ final class CoefficientFilter {
         mean[ATTENTION],
         mean[DECODE],
         capacityShare,
+        roomNoise,
         noiseShare,
         source);
   }

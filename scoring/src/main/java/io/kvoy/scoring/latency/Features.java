@@ -11,13 +11,25 @@ package io.kvoy.scoring.latency;
  * @param decoding requests in the batch that are past their first token
  * @param capacityMillis wait for others to end, when the worker has no room for another request; 0
  *     while it has
+ * @param adapterMillis loading the request's LoRA adapter, 0 when it is there or not wanted
  */
 public record Features(
     double uncachedTokens,
     double cachedTokens,
     double aheadTokens,
     double decoding,
-    double capacityMillis) {
+    double capacityMillis,
+    double adapterMillis) {
+
+  /** Without an adapter to be loaded. */
+  public Features(
+      double uncachedTokens,
+      double cachedTokens,
+      double aheadTokens,
+      double decoding,
+      double capacityMillis) {
+    this(uncachedTokens, cachedTokens, aheadTokens, decoding, capacityMillis, 0);
+  }
 
   /**
    * Prompt tokens that one engine step takes, for counting steps only; the true number is vLLM's

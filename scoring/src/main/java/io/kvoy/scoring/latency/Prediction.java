@@ -9,6 +9,7 @@ package io.kvoy.scoring.latency;
  * @param prefillMillis computing the uncached tokens
  * @param decodeMillis running requests that share the engine's steps
  * @param capacityMillis wait for others to end, when the worker is full
+ * @param adapterMillis loading the LoRA adapter
  * @param fixedMillis all that does not depend on the request
  * @param source whose experience it rests on
  */
@@ -18,6 +19,7 @@ public record Prediction(
     double prefillMillis,
     double decodeMillis,
     double capacityMillis,
+    double adapterMillis,
     double fixedMillis,
     Source source) {
 

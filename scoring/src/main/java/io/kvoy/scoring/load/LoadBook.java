@@ -90,7 +90,7 @@ public final class LoadBook {
     // Waiting requests hold no blocks yet. Which of ours those are is not known; on average they
     // are as large as the others whose first token is owed.
     double owed = own.prefilling();
-    double waitingTokens = owed > 0 ? own.queuedPrefillTokens() * Math.min(1, waiting / owed) : 0;
+    double waitingTokens = owed > 0 ? own.queuedRoomTokens() * Math.min(1, waiting / owed) : 0;
     Reading demand =
         gauges.kvUsage().isKnown() && gauges.kvCapacityTokens() > 0
             ? Reading.within(
@@ -99,7 +99,7 @@ public final class LoadBook {
                 Double.MAX_VALUE)
             : Reading.MISSING;
     return new ScrapedLoad(
-        gauges, waiting * share, running * share, demand, own.privateTokens(), rate, hits);
+        gauges, waiting * share, running * share, demand, own.roomTokens(), rate, hits);
   }
 
   /** How much a counter grew; a counter that fell was reset and says nothing about the time. */

@@ -94,10 +94,7 @@ public final class Reservation {
       if (phase == Phase.ENDED) {
         return false;
       }
-      if (phase == Phase.PREFILL) {
-        load.prefillDropped(work);
-      }
-      load.finish(work);
+      load.finish(work, phase == Phase.PREFILL);
       phase = Phase.ENDED;
     }
     ledger.forget(this);
@@ -123,15 +120,16 @@ public final class Reservation {
             work.expectedOutputTokens(),
             work.ttlNanos(),
             work.prefillEstimateNanos(),
-            work.reportsFirstToken());
+            work.reportsFirstToken(),
+            work.prefixKey(),
+            work.prefixTokens());
     WorkerLoad target = ledger.load(worker);
     if (phase == Phase.PREFILL) {
-      load.prefillDropped(work);
       target.add(moved, ledger.nowNanos(), ledger.nextRank());
     } else {
       target.enterDecoding(moved);
     }
-    load.leave(work);
+    load.leave(work, phase == Phase.PREFILL);
     load = target;
     work = moved;
     return true;

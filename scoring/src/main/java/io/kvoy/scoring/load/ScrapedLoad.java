@@ -9,8 +9,8 @@ package io.kvoy.scoring.load;
  * @param foreignWaiting waiting requests that are not ours
  * @param foreignRunning running requests that are not ours
  * @param kvDemandTokens KV tokens in use plus what waiting requests of ours will need
- * @param ownPrivateTokens {@link WorkerLoad#privateTokens()} at that moment; what has changed since
- *     then is on top of the demand
+ * @param ownRoomTokens {@link WorkerLoad#roomTokens()} at that moment; what has changed since then
+ *     is on top of the demand
  * @param promptTokensPerSecond prompt tokens processed since the scrape before, unknown at first
  * @param prefixHitShare share of queried tokens found in the prefix cache since the scrape before
  */
@@ -19,6 +19,6 @@ public record ScrapedLoad(
     double foreignWaiting,
     double foreignRunning,
     Reading kvDemandTokens,
-    long ownPrivateTokens,
+    long ownRoomTokens,
     Reading promptTokensPerSecond,
     Reading prefixHitShare) {}

@@ -12,6 +12,9 @@ package io.kvoy.scoring.load;
  *     no first token will be reported
  * @param reportsFirstToken whether the caller will report the first token (a streamed answer); if
  *     not, the prefill share is released after the estimate
+ * @param prefixKey names the leading tokens that other requests may have in common with this one:
+ *     they take room once, however many requests use them; 0 = nothing in common
+ * @param prefixTokens how many those are, 0 without a key
  */
 public record Work(
     int uncachedTokens,
@@ -19,7 +22,9 @@ public record Work(
     int expectedOutputTokens,
     long ttlNanos,
     long prefillEstimateNanos,
-    boolean reportsFirstToken) {
+    boolean reportsFirstToken,
+    long prefixKey,
+    int prefixTokens) {
   public Work {
     if (uncachedTokens < 0 || promptTokens < uncachedTokens || expectedOutputTokens < 0) {
       throw new IllegalArgumentException(
@@ -33,5 +38,33 @@ public record Work(
     if (ttlNanos <= 0) {
       throw new IllegalArgumentException("time to live must be positive, was " + ttlNanos);
     }
+    if (prefixTokens < 0 || prefixTokens > promptTokens || (prefixKey == 0 && prefixTokens > 0)) {
+      throw new IllegalArgumentException(
+          "expected 0 <= prefix <= prompt, and none without a key, was " + prefixTokens);
+    }
+  }
+
+  /** A request that has nothing in common with others. */
+  public Work(
+      int uncachedTokens,
+      int promptTokens,
+      int expectedOutputTokens,
+      long ttlNanos,
+      long prefillEstimateNanos,
+      boolean reportsFirstToken) {
+    this(
+        uncachedTokens,
+        promptTokens,
+        expectedOutputTokens,
+        ttlNanos,
+        prefillEstimateNanos,
+        reportsFirstToken,
+        0,
+        0);
+  }
+
+  /** Prompt tokens whose room no other request shares. */
+  int privateTokens() {
+    return promptTokens - prefixTokens;
   }
 }

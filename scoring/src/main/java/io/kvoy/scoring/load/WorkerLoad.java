@@ -3,6 +3,8 @@ package io.kvoy.scoring.load;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.util.concurrent.ConcurrentHashMap;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Live counters of our own work on one life of one worker.
@@ -24,6 +26,8 @@ public final class WorkerLoad {
   private static final VarHandle ENDED;
   private static final VarHandle PRIVATE;
   private static final VarHandle RELEASED;
+  private static final VarHandle ROOM;
+  private static final VarHandle QUEUED_ROOM;
 
   static {
     try {
@@ -37,6 +41,8 @@ public final class WorkerLoad {
       ENDED = lookup.findVarHandle(WorkerLoad.class, "ended", long.class);
       PRIVATE = lookup.findVarHandle(WorkerLoad.class, "privateTokens", long.class);
       RELEASED = lookup.findVarHandle(WorkerLoad.class, "releasedTokens", long.class);
+      ROOM = lookup.findVarHandle(WorkerLoad.class, "roomTokens", long.class);
+      QUEUED_ROOM = lookup.findVarHandle(WorkerLoad.class, "queuedRoomTokens", long.class);
     } catch (ReflectiveOperationException bug) {
       throw new ExceptionInInitializerError(bug);
     }
@@ -60,6 +66,23 @@ public final class WorkerLoad {
   private volatile long ended;
   private volatile long privateTokens;
   private volatile long releasedTokens;
+  private volatile long roomTokens;
+  private volatile long queuedRoomTokens;
+
+  /**
+   * Prefixes of requests in flight. Picks read it without a lock; a reservation changes one entry
+   * within the map's own bin.
+   */
+  private final ConcurrentHashMap<Long, Pin> pins = new ConcurrentHashMap<>();
+
+  /**
+   * A prefix that requests in flight have in common.
+   *
+   * @param tokens its length
+   * @param owed requests with it whose first token is owed
+   * @param decoding requests with it that are past that: while there is one, its blocks are in use
+   */
+  private record Pin(int tokens, int owed, int decoding) {}
 
   // Smoothed by the ledger's sweep, one writer; picks read them.
   private volatile double placedPerSecond;
@@ -133,13 +156,29 @@ public final class WorkerLoad {
     return contextTokens;
   }
 
-  /**
-   * Uncached prompt tokens of all requests in flight: what they took of the KV cache when they
-   * came. Output is left out: how long an answer gets is not known (a caller's {@code max_tokens}
-   * is no guess), and the scraped usage tells what it has taken.
-   */
+  /** Prompt tokens of all requests in flight without the prefixes that others share with them. */
   public long privateTokens() {
     return privateTokens;
+  }
+
+  /**
+   * Room in the KV cache that the prompts of all requests in flight take: cached or not, since a
+   * cached block that is in use cannot be evicted; a prefix that several have in common counts
+   * once. Output is left out: how long an answer gets is not known (a caller's {@code max_tokens}
+   * is no guess), and the scraped usage tells what it has taken.
+   */
+  public long roomTokens() {
+    return roomTokens;
+  }
+
+  /** The part of {@link #roomTokens} that only requests without a first token need. */
+  public long queuedRoomTokens() {
+    return queuedRoomTokens;
+  }
+
+  /** Whether a request in flight has this prefix: another one with it needs no room for it. */
+  public boolean hasInUse(long prefixKey) {
+    return prefixKey != 0 && pins.containsKey(prefixKey);
   }
 
   /** Whether a request was ever placed on this life. */
@@ -236,6 +275,20 @@ public final class WorkerLoad {
     QUEUED.getAndAdd(this, (long) work.uncachedTokens());
     CONTEXT.getAndAdd(this, held(work));
     PRIVATE.getAndAdd(this, own(work));
+    ROOM.getAndAdd(this, own(work));
+    QUEUED_ROOM.getAndAdd(this, own(work));
+    if (work.prefixKey() != 0) {
+      pins.compute(
+          work.prefixKey(),
+          (_, pin) -> {
+            if (pin == null) {
+              ROOM.getAndAdd(this, (long) work.prefixTokens());
+              QUEUED_ROOM.getAndAdd(this, (long) work.prefixTokens());
+              return new Pin(work.prefixTokens(), 1, 0);
+            }
+            return new Pin(pin.tokens(), pin.owed() + 1, pin.decoding());
+          });
+    }
     IN_FLIGHT.getAndAdd(this, 1);
   }
 
@@ -243,33 +296,93 @@ public final class WorkerLoad {
   void enterDecoding(Work work) {
     CONTEXT.getAndAdd(this, held(work));
     PRIVATE.getAndAdd(this, own(work));
+    ROOM.getAndAdd(this, own(work));
+    if (work.prefixKey() != 0) {
+      pins.compute(
+          work.prefixKey(),
+          (_, pin) -> {
+            if (pin == null) {
+              ROOM.getAndAdd(this, (long) work.prefixTokens());
+              return new Pin(work.prefixTokens(), 0, 1);
+            }
+            if (pin.decoding() == 0) {
+              QUEUED_ROOM.getAndAdd(this, -(long) pin.tokens());
+            }
+            return new Pin(pin.tokens(), pin.owed(), pin.decoding() + 1);
+          });
+    }
     IN_FLIGHT.getAndAdd(this, 1);
   }
 
   void prefillDone(Work work, long nowNanos) {
     lastProgressNanos = nowNanos;
+    prefillLeft(work);
+    if (work.prefixKey() != 0) {
+      pins.computeIfPresent(
+          work.prefixKey(),
+          (_, pin) -> {
+            if (pin.decoding() == 0) {
+              QUEUED_ROOM.getAndAdd(this, -(long) pin.tokens());
+            }
+            return new Pin(pin.tokens(), pin.owed() - 1, pin.decoding() + 1);
+          });
+    }
+  }
+
+  private void prefillLeft(Work work) {
     QUEUED.getAndAdd(this, -(long) work.uncachedTokens());
+    QUEUED_ROOM.getAndAdd(this, -own(work));
     PREFILLING.getAndAdd(this, -1);
   }
 
-  /** Takes the prefill share back without progress: the request went away unprefilled. */
-  void prefillDropped(Work work) {
-    QUEUED.getAndAdd(this, -(long) work.uncachedTokens());
-    PREFILLING.getAndAdd(this, -1);
-  }
-
-  /** The request is over here. */
-  void finish(Work work) {
-    leave(work);
+  /**
+   * The request is over here.
+   *
+   * @param owed whether it ends without a first token
+   */
+  void finish(Work work, boolean owed) {
+    long before = roomOf(work);
+    leave(work, owed);
     ENDED.getAndAdd(this, 1L);
-    RELEASED.getAndAdd(this, own(work));
+    RELEASED.getAndAdd(this, before - roomOf(work) + own(work));
   }
 
-  /** The request goes on elsewhere. */
-  void leave(Work work) {
+  private long roomOf(Work work) {
+    Pin pin = work.prefixKey() == 0 ? null : pins.get(work.prefixKey());
+    return pin == null ? 0 : pin.tokens();
+  }
+
+  /** The request goes on elsewhere, or is over. */
+  void leave(Work work, boolean owed) {
+    if (owed) {
+      prefillLeft(work);
+    }
     IN_FLIGHT.getAndAdd(this, -1);
     CONTEXT.getAndAdd(this, -held(work));
     PRIVATE.getAndAdd(this, -own(work));
+    ROOM.getAndAdd(this, -own(work));
+    if (work.prefixKey() != 0) {
+      pins.computeIfPresent(work.prefixKey(), (_, pin) -> without(pin, owed));
+    }
+  }
+
+  private @Nullable Pin without(Pin pin, boolean owed) {
+    Pin left =
+        owed
+            ? new Pin(pin.tokens(), pin.owed() - 1, pin.decoding())
+            : new Pin(pin.tokens(), pin.owed(), pin.decoding() - 1);
+    if (left.owed() + left.decoding() > 0) {
+      if (!owed && left.decoding() == 0) {
+        // Those that wait will need the blocks, which nobody holds any more.
+        QUEUED_ROOM.getAndAdd(this, (long) pin.tokens());
+      }
+      return left;
+    }
+    ROOM.getAndAdd(this, -(long) pin.tokens());
+    if (owed) {
+      QUEUED_ROOM.getAndAdd(this, -(long) pin.tokens());
+    }
+    return null;
   }
 
   private static long held(Work work) {
@@ -277,7 +390,7 @@ public final class WorkerLoad {
   }
 
   private static long own(Work work) {
-    return work.uncachedTokens();
+    return work.privateTokens();
   }
 
   /** Whether every counter is zero. */
@@ -286,7 +399,10 @@ public final class WorkerLoad {
         && prefilling == 0
         && queuedPrefillTokens == 0
         && contextTokens == 0
-        && privateTokens == 0;
+        && privateTokens == 0
+        && roomTokens == 0
+        && queuedRoomTokens == 0
+        && pins.isEmpty();
   }
 
   @Override
@@ -303,6 +419,10 @@ public final class WorkerLoad {
         + queuedPrefillTokens
         + ", contextTokens="
         + contextTokens
+        + ", roomTokens="
+        + roomTokens
+        + ", queuedRoomTokens="
+        + queuedRoomTokens
         + "]";
   }
 }

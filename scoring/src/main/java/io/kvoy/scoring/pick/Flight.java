@@ -76,10 +76,19 @@ public final class Flight {
    * whole.
    */
   public void firstToken() {
+    firstTokenAfter(nanoClock.getAsLong() - reservation.takenAtNanos());
+  }
+
+  /**
+   * The same, told some time after it happened.
+   *
+   * @param nanos from the pick to the first token
+   */
+  public void firstTokenAfter(long nanos) {
     if (reservation.firstToken() && teaches && !moved) {
-      long now = nanoClock.getAsLong();
-      double actualMillis = (now - reservation.takenAtNanos()) / 1e6;
-      boolean waitedForRoom = features.capacityMillis() > 0 || book.isFull(worker, now);
+      double actualMillis = nanos / 1e6;
+      boolean waitedForRoom =
+          features.capacityMillis() > 0 || book.isFull(worker, nanoClock.getAsLong());
       predictor.learn(new Lesson(worker, features, predictedMillis, actualMillis, waitedForRoom));
     }
   }

@@ -21,6 +21,7 @@ import org.jspecify.annotations.Nullable;
  *     placed; 0 for no limit
  * @param preferred worker of the same session, which wins ties; null when there is none
  * @param fallbacks how many further workers to name, best first, for the gateway to retry on
+ * @param adapter LoRA adapter that the request asks for, null for the base model
  */
 public record PickRequest(
     List<Worker> candidates,
@@ -33,7 +34,8 @@ public record PickRequest(
     Duration ttl,
     double limitMillis,
     @Nullable Worker preferred,
-    int fallbacks) {
+    int fallbacks,
+    @Nullable String adapter) {
 
   /** How well the prompt's length is known. */
   public enum Tokens {
@@ -85,7 +87,8 @@ public record PickRequest(
         DEFAULT_TTL,
         0,
         null,
-        0);
+        0,
+        null);
   }
 
   /** A streamed request of which nothing is known but who may serve it. */
@@ -101,6 +104,7 @@ public record PickRequest(
         DEFAULT_TTL,
         0,
         null,
-        0);
+        0,
+        null);
   }
 }

@@ -68,6 +68,9 @@ public final class Picker {
   /** Typical uncached prompt size before the first request. */
   private static final double FIRST_MIX_TOKENS = 512;
 
+  /** Part of a cache that shared prefixes may take; the rest is for what nobody shares. */
+  private static final double COPIES_SHARE = 0.75;
+
   private final FleetRegistry registry;
   private final LoadBook book;
   private final InFlightLedger ledger;
@@ -87,6 +90,11 @@ public final class Picker {
 
   /** Typical uncached tokens of a request, by pool; a lost update is of no importance. */
   private final Map<String, Double> promptMix = new ConcurrentHashMap<>();
+
+  private final AdapterMemory adapters = new AdapterMemory();
+
+  /** Demand for shared prefixes, by pool. */
+  private final Map<String, PrefixDemand> demands = new ConcurrentHashMap<>();
 
   public Picker(
       FleetRegistry registry,
@@ -111,8 +119,19 @@ public final class Picker {
     final double[] aheadTokens;
     final double[] decoding;
     final double[] capacityMillis;
+    final double[] adapterMillis;
     final double[] loadMillis;
     final boolean[] gaugesKnown;
+    final Coefficients[] coefficients;
+    final int[] held;
+    final int[] pending;
+    int mostExpected;
+    long prefixKey;
+
+    /** Uncached tokens of a request of this pool whose prompt is not known. */
+    double typicalTokens;
+
+    boolean hasRoomForCopies;
     boolean anyGauges;
     boolean allGauges = true;
     double bestKnownLoadMillis = Double.POSITIVE_INFINITY;
@@ -125,14 +144,19 @@ public final class Picker {
       aheadTokens = new double[n];
       decoding = new double[n];
       capacityMillis = new double[n];
+      adapterMillis = new double[n];
       loadMillis = new double[n];
       gaugesKnown = new boolean[n];
+      coefficients = new Coefficients[n];
+      held = new int[n];
+      pending = new int[n];
     }
 
     boolean isOpen(int i) {
       return considered.standings[i] == Standing.OPEN;
     }
 
+    /** Milliseconds that the choice goes by. */
     double score(int i) {
       return considered.predictedMillis[i] + considered.priceMillis[i];
     }
@@ -153,6 +177,7 @@ public final class Picker {
     long now = nanoClock.getAsLong();
     Set<Degradation> degradations = EnumSet.noneOf(Degradation.class);
     var sheet = new Sheet(candidates);
+    sheet.typicalTokens = typicalTokens(candidates.getFirst().pool());
     int trial = standings(sheet, fleet, now, degradations);
     if (trial == NOBODY) {
       return new NoCandidate(Absence.NONE_READY, sheet.considered);
@@ -160,6 +185,7 @@ public final class Picker {
 
     knowledge(request, degradations);
     boolean blind = ledger.isBlind();
+    caches(sheet, request, now);
     for (int i = 0; i < n; i++) {
       if (sheet.isOpen(i)) {
         evaluate(sheet, i, request, blind, now);
@@ -183,12 +209,16 @@ public final class Picker {
         reason = Reason.TURN;
       } else {
         int best = keepPrefix(sheet, best(sheet));
-        if (isTooLate(sheet, request)) {
-          double soonest = soonestMillis(sheet);
-          return new Saturated(
-              soonest,
-              Duration.ofMillis((long) Math.ceil(soonest - request.limitMillis())),
-              sheet.considered);
+        if (isTooLate(sheet, best, request)) {
+          int soonest = soonest(sheet);
+          if (!mayMove(sheet) || isTooLate(sheet, soonest, request)) {
+            double overMillis = latestMillis(sheet, soonest) - request.limitMillis();
+            return new Saturated(
+                sheet.considered.predictedMillis[soonest],
+                Duration.ofMillis((long) Math.ceil(overMillis)),
+                sheet.considered);
+          }
+          best = soonest;
         }
         int explored = race == 0 ? explore(sheet, best, turn) : -1;
         chosen = explored >= 0 ? explored : breakTie(sheet, best, request.preferred());
@@ -277,15 +307,16 @@ public final class Picker {
     WorkerLoad load = ledger.load(worker);
     sheet.loads[i] = load;
     sheet.stamps[i] = load.stamp();
-    Coefficients coefficients = predictor.coefficients(worker);
-    double typical = typicalTokens(worker.pool());
+    Coefficients coefficients = predictor.coefficients(worker, now);
+    sheet.coefficients[i] = coefficients;
+    double typical = sheet.typicalTokens;
     double uncached;
     int cached;
     if (request.tokens() == Tokens.UNKNOWN) {
       cached = 0;
       uncached = typical;
     } else {
-      cached = request.cacheKnowledge() == CacheKnowledge.NONE ? 0 : cached(request, worker);
+      cached = sheet.held[i] + (int) (settings.pendingShare() * sheet.pending[i]);
       uncached = request.promptTokens() - (double) cached;
     }
 
@@ -303,14 +334,25 @@ public final class Picker {
     sheet.considered.cachedTokens[i] = cached;
     sheet.aheadTokens[i] = ahead;
     sheet.decoding[i] = decoding;
-    double capacity = blind ? 0 : capacityMillis(load, scraped, uncached);
+    double capacity = blind ? 0 : capacityMillis(sheet, i, load, scraped, request);
+    String adapter = request.adapter();
+    double adapterMillis = 0;
+    if (adapter != null) {
+      adapterMillis = adapters.loadMillis(adapter, worker, scraped, now);
+      capacity += AdapterMemory.placeMillis(adapter, scraped, load);
+    }
+    sheet.adapterMillis[i] = adapterMillis;
     sheet.capacityMillis[i] = capacity;
-    double total = coefficients.totalMillis(uncached, cached, ahead, decoding, capacity);
-    double alone = coefficients.totalMillis(uncached, cached, 0, 0, 0);
+    double total =
+        coefficients.totalMillis(uncached, cached, ahead, decoding, capacity) + adapterMillis;
+    double alone = coefficients.totalMillis(uncached, cached, 0, 0, 0) + adapterMillis;
     sheet.considered.priceMillis[i] =
-        settings.workPrice()
-            * load.prefillBusyShare()
-            * coefficients.ownPrefillMillis(uncached, cached);
+        sheet.hasRoomForCopies
+            // Whoever waits for a copy in the making gets in the way of those that have one.
+            ? coefficients.perTokenMillis() * (cached - sheet.held[i])
+            : settings.workPrice()
+                * load.prefillBusyShare()
+                * coefficients.ownPrefillMillis(uncached, cached);
     sheet.considered.predictedMillis[i] = total;
     sheet.loadMillis[i] = total - alone;
     if (scraped != null) {
@@ -318,31 +360,85 @@ public final class Picker {
     }
   }
 
-  private int cached(PickRequest request, Worker worker) {
-    int now = Math.clamp(request.cached().on(worker), 0, request.promptTokens());
-    int later = Math.clamp(request.cached().expectedOn(worker), now, request.promptTokens());
-    return now + (int) (settings.pendingShare() * (later - now));
+  /** What each open candidate holds of the prompt, and whether another copy of that is welcome. */
+  private void caches(Sheet sheet, PickRequest request, long now) {
+    if (request.tokens() == Tokens.UNKNOWN || request.cacheKnowledge() == CacheKnowledge.NONE) {
+      return;
+    }
+    CachedTokens cached = request.cached();
+    int prompt = request.promptTokens();
+    int most = 0;
+    for (int i = 0; i < sheet.held.length; i++) {
+      if (sheet.isOpen(i)) {
+        Worker worker = sheet.considered.workers.get(i);
+        int held = Math.clamp(cached.anywhereOn(worker), 0, prompt);
+        int expected = Math.clamp(cached.expectedOn(worker), held, prompt);
+        sheet.held[i] = (int) Math.clamp(cached.worthOn(worker), 0.0, held);
+        sheet.pending[i] = expected - held;
+        most = Math.max(most, expected);
+      }
+    }
+    sheet.mostExpected = most;
+    if (most > 0) {
+      sheet.prefixKey = cached.prefixKey(most);
+      String pool = request.candidates().getFirst().pool();
+      PrefixDemand demand = demands.computeIfAbsent(pool, _ -> new PrefixDemand());
+      double uses = demand.used(sheet.prefixKey, most, now);
+      sheet.hasRoomForCopies =
+          uses >= PrefixDemand.SHARED_FROM_USES && fitsEverywhere(sheet, demand, now);
+    }
+  }
+
+  /** Whether each open worker could hold all shared prefixes beside its requests. */
+  private boolean fitsEverywhere(Sheet sheet, PrefixDemand demand, long now) {
+    double shared = demand.sharedTokens(now);
+    for (int i = 0; i < sheet.held.length; i++) {
+      if (sheet.isOpen(i)) {
+        Worker worker = sheet.considered.workers.get(i);
+        ScrapedLoad scraped = book.fresh(worker, now);
+        double capacity = scraped == null ? 0 : scraped.gauges().kvCapacityTokens();
+        if (shared > COPIES_SHARE * capacity - ledger.load(worker).privateTokens()) {
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
   /**
    * Wait for room. A worker whose KV blocks are all in use takes the next request only when others
    * have ended, however quick its prefill is: tokens that are wanting ÷ tokens given back per
-   * millisecond.
+   * millisecond. Engines take requests in turn, so what those before need comes first. The prompt
+   * takes room whether it is cached or not, but for what a request in flight uses anyway.
    */
   private static double capacityMillis(
-      WorkerLoad load, @Nullable ScrapedLoad scraped, double needTokens) {
+      Sheet sheet, int i, WorkerLoad load, @Nullable ScrapedLoad scraped, PickRequest request) {
     if (scraped == null || !scraped.kvDemandTokens().isKnown()) {
       return 0;
     }
+    boolean isKnown = request.tokens() != Tokens.UNKNOWN;
     double capacity = scraped.gauges().kvCapacityTokens();
-    double sinceScrape = load.privateTokens() - (double) scraped.ownPrivateTokens();
-    double wanting = scraped.kvDemandTokens().value() + sinceScrape + needTokens - capacity;
+    double sinceScrape = load.roomTokens() - (double) scraped.ownRoomTokens();
+    double prompt = isKnown ? request.promptTokens() : sheet.typicalTokens;
+    double wanting = scraped.kvDemandTokens().value() + sinceScrape + prompt - capacity;
+    if (wanting > 0 && isKnown) {
+      wanting -= inUseTokens(sheet, i, load);
+    }
     if (wanting <= 0) {
       return 0;
     }
     double perSecond =
         Math.max(load.releasedTokensPerSecond(), capacity / SLOWEST_TURNOVER_SECONDS);
     return 1000 * wanting / perSecond;
+  }
+
+  /** Leading tokens of the prompt that requests in flight on a worker hold in any case. */
+  private static double inUseTokens(Sheet sheet, int i, WorkerLoad load) {
+    if (load.hasInUse(sheet.prefixKey)) {
+      return sheet.mostExpected;
+    }
+    // What is expected and not there yet is brought by a request in flight.
+    return sheet.pending[i] > 0 ? sheet.held[i] + (double) sheet.pending[i] : 0;
   }
 
   /** Uncached tokens of our own requests that come first, less what must be done of the head. */
@@ -388,19 +484,36 @@ public final class Picker {
     return best;
   }
 
-  /** Whether nobody can be in time; a guess that nothing has been learned for refuses nobody. */
-  private boolean isTooLate(Sheet sheet, PickRequest request) {
+  /**
+   * Whether a worker may well be late: by its prediction and what predictions of that kind are
+   * wrong by. A guess that nothing has been learned for refuses nobody.
+   */
+  private boolean isTooLate(Sheet sheet, int i, PickRequest request) {
     return request.limitMillis() > 0
-        && soonestMillis(sheet) > request.limitMillis()
-        && predictor.poolCoefficients(request.candidates().getFirst().pool()).source()
-            != Source.PRIOR;
+        && latestMillis(sheet, i) > request.limitMillis()
+        && sheet.coefficients[i].source() != Source.PRIOR;
   }
 
-  private static double soonestMillis(Sheet sheet) {
-    double soonest = Double.POSITIVE_INFINITY;
+  /**
+   * Whether a request may go to another worker than the best one to be in time. Not when that would
+   * push other prefixes out of full caches: an overloaded pool that moves its prefixes about serves
+   * nobody in time.
+   */
+  private static boolean mayMove(Sheet sheet) {
+    return sheet.hasRoomForCopies || sheet.mostExpected == 0;
+  }
+
+  private static double latestMillis(Sheet sheet, int i) {
+    double predicted = sheet.considered.predictedMillis[i];
+    return predicted + sheet.coefficients[i].marginMillis(predicted, sheet.capacityMillis[i]);
+  }
+
+  private static int soonest(Sheet sheet) {
+    int soonest = -1;
     for (int i = 0; i < sheet.loads.length; i++) {
-      if (sheet.isOpen(i)) {
-        soonest = Math.min(soonest, sheet.considered.predictedMillis[i]);
+      if (sheet.isOpen(i)
+          && (soonest < 0 || latestMillis(sheet, i) < latestMillis(sheet, soonest))) {
+        soonest = i;
       }
     }
     return soonest;
@@ -459,14 +572,11 @@ public final class Picker {
         holder = i;
       }
     }
-    if (cached[holder] <= cached[best]) {
+    if (cached[holder] <= cached[best] || sheet.hasRoomForCopies) {
       return best;
     }
     double noise =
-        Math.clamp(
-            predictor.coefficients(sheet.considered.workers.get(holder)).noiseShare(),
-            MIN_NOISE_SHARE,
-            MAX_NOISE_SHARE);
+        Math.clamp(sheet.coefficients[holder].noiseShare(), MIN_NOISE_SHARE, MAX_NOISE_SHARE);
     double floorMillis = settings.tieFloorMillis();
     if (sheet.loads[holder].prefilling() == 0) {
       // Nobody waits there: what is left are learned speeds, which between like workers differ by
@@ -519,7 +629,8 @@ public final class Picker {
           && sheet.score(i) <= limit
           && sheet.loads[i].prefilling() == 0
           && (!sheet.loads[i].everPicked()
-              || (sheet.loads[i].placedPerSecond() < little && holdsAsMuch(sheet, i, best)))
+              || (sheet.loads[i].placedPerSecond() < little
+                  && (sheet.hasRoomForCopies || holdsAsMuch(sheet, i, best))))
           && (chosen < 0
               || sheet.loads[i].lastPickSequence() < sheet.loads[chosen].lastPickSequence())) {
         chosen = i;
@@ -562,7 +673,9 @@ public final class Picker {
         request.expectedOutputTokens(),
         request.ttl().toNanos(),
         (long) (sheet.considered.predictedMillis[i] * 1e6),
-        request.reportsFirstToken());
+        request.reportsFirstToken(),
+        sheet.prefixKey,
+        sheet.prefixKey == 0 ? 0 : sheet.mostExpected);
   }
 
   private Pick picked(
@@ -583,8 +696,16 @@ public final class Picker {
     }
     var features =
         new Features(
-            uncached, cached, sheet.aheadTokens[i], sheet.decoding[i], sheet.capacityMillis[i]);
+            uncached,
+            cached,
+            sheet.aheadTokens[i],
+            sheet.decoding[i],
+            sheet.capacityMillis[i],
+            sheet.adapterMillis[i]);
     Prediction prediction = predictor.coefficients(worker).predict(features);
+    if (request.adapter() != null) {
+      adapters.used(request.adapter(), worker, reservation.takenAtNanos());
+    }
     boolean teaches =
         request.tokens() == Tokens.EXACT
             && request.cacheKnowledge() != CacheKnowledge.NONE

@@ -65,7 +65,7 @@ class FleetRegistryTest {
     long first = worker("a").life();
     WorkerSpec s = spec("a");
     registry.put(
-        new WorkerSpec(s.pool(), s.name(), s.endpoint(), "uid-2/0", s.readiness(), "", "", false));
+        new WorkerSpec(s.pool(), s.name(), s.endpoint(), "uid-2/0", s.readiness(), s.kv()));
     long second = worker("a").life();
     registry.put(WorkerSpec.ready("pool", "a", new Endpoint("10.9.9.9", 8000)));
 

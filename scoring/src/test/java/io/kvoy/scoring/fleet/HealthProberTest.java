@@ -46,14 +46,15 @@ class HealthProberTest {
     }
     // Accepts by backlog and never answers.
     try (var silent = new ServerSocket(0, 1, LOCAL);
-        HealthProber prober = prober(registry(), Duration.ofMillis(300))) {
+        HealthProber prober = prober(registry(), Duration.ofSeconds(30));
+        HealthProber impatient = prober(registry(), Duration.ofMillis(300))) {
       assertThat(prober.probe(endpoint(good.getAddress().getPort())))
           .isEqualTo(new ProbeResult.Healthy());
       assertThat(prober.probe(endpoint(bad.getAddress().getPort())))
           .isEqualTo(new ProbeResult.Unhealthy(503));
       assertThat(prober.probe(endpoint(closedPort)))
           .isEqualTo(new ProbeResult.Unreachable("connection refused"));
-      assertThat(prober.probe(endpoint(silent.getLocalPort())))
+      assertThat(impatient.probe(endpoint(silent.getLocalPort())))
           .isEqualTo(new ProbeResult.TimedOut());
     } finally {
       good.stop(0);

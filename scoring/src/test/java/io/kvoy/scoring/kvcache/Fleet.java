@@ -2,6 +2,7 @@
 package io.kvoy.scoring.kvcache;
 
 import io.kvoy.scoring.fleet.Endpoint;
+import io.kvoy.scoring.fleet.KvPublishers;
 import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.kvcache.KvCacheListener.SkipReason;
 import java.util.ArrayList;
@@ -24,9 +25,7 @@ final class Fleet {
         "w" + slot,
         "pool",
         new Endpoint("10.0.0." + (slot % 250 + 1), 8000),
-        "",
-        "",
-        false);
+        KvPublishers.NONE);
   }
 
   static int[] ids(int from, int count) {
@@ -94,7 +93,7 @@ final class Fleet {
     }
 
     @Override
-    public void onBatch(Worker worker, int events, long queuedNanos) {
+    public void onBatch(Worker worker, KvBatch batch, long queuedNanos) {
       batches++;
     }
 

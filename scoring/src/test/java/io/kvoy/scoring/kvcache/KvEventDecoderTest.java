@@ -234,4 +234,98 @@ class KvEventDecoderTest {
       assertThat(decoder.decode(bytes)).isNotNull();
     }
   }
+
+  /** SGLang 0.5.16: positional, signed hashes, one token a page unless told otherwise. */
+  @Test
+  void eventsOfSglangWithPagesOfOneTokenAreReadAndMatched() throws Exception {
+    byte[] payload =
+        packed(
+            p -> {
+              p.packArrayHeader(3).packDouble(1.0).packArrayHeader(2);
+              p.packArrayHeader(6).packString("BlockStored").packArrayHeader(3);
+              p.packLong(-9_000_000_000_000_000_000L).packLong(5).packLong(-7);
+              p.packNil().packArrayHeader(3).packInt(11).packInt(12).packInt(13);
+              p.packInt(1).packNil();
+              p.packArrayHeader(3).packString("BlockRemoved").packArrayHeader(1).packLong(-7);
+              p.packString("GPU");
+              p.packNil();
+            });
+    KvBatch batch = decoded(payload);
+    assertThat(batch.dataParallelRank()).isNull();
+    assertThat(((KvEvent.BlockStored) batch.events().getFirst()).hashes())
+        .containsExactly(-9_000_000_000_000_000_000L, 5, -7);
+    assertThat(((KvEvent.BlockStored) batch.events().getFirst()).blockSize()).isOne();
+
+    PrefixIndex index = new PrefixIndex(new PrefixIndexConfig(1, 1_000));
+    WorkerBlocks blocks = index.open(Fleet.worker(0, 1), KvViewState.LIVE, KvCacheListener.NONE);
+    blocks.apply(batch);
+    PrefixMatch match = new PrefixMatch();
+    index.lookup(BlockKeys.of(CacheIdentity.PLAIN, new int[] {11, 12, 13, 14}, 1), match);
+    assertThat(match.cachedTokens(blocks.worker())).isEqualTo(2);
+    assertThat(match.blockTokens(blocks.worker())).isOne();
+  }
+
+  /** SGLang 0.5.23: named fields, salt and adapter of their own, media of other names. */
+  @Test
+  void namedEventsOfSglangCarrySaltAndTier() throws Exception {
+    byte[] payload =
+        packed(
+            p -> {
+              p.packArrayHeader(3).packDouble(1.0).packArrayHeader(1);
+              p.packMapHeader(8);
+              p.packString("type").packString("BlockStored");
+              p.packString("block_hashes").packArrayHeader(1).packLong(-3);
+              p.packString("parent_block_hash").packNil();
+              p.packString("token_ids").packArrayHeader(2).packInt(1).packInt(2);
+              p.packString("block_size").packInt(2);
+              p.packString("lora_name").packString("sql");
+              p.packString("cache_salt").packString("s");
+              p.packString("medium").packString("CPU_PINNED");
+              p.packInt(1);
+            });
+
+    KvEvent.BlockStored stored = (KvEvent.BlockStored) decoded(payload).events().getFirst();
+
+    assertThat(stored.cacheSalt()).isEqualTo("s");
+    assertThat(stored.loraName()).isEqualTo("sql");
+    assertThat(stored.tier()).isEqualTo(Tier.CPU);
+    assertThat(stored.isDense()).isTrue();
+  }
+
+  /** {@code [1.0, [{type: BlockStored, block_hashes: [], extra_keys: [item, item, ...]}]]} */
+  private static byte[] withExtraKeys(int count, String itemHex) {
+    byte[] head =
+        Fleet.hex(
+            "92cb3ff00000000000009183"
+                + "a474797065ab426c6f636b53746f726564"
+                + "ac626c6f636b5f68617368657390"
+                + "aa65787472615f6b657973dd"
+                + String.format("%08x", count));
+    byte[] item = Fleet.hex(itemHex);
+    byte[] payload = java.util.Arrays.copyOf(head, head.length + count * item.length);
+    for (int i = 0; i < count; i++) {
+      System.arraycopy(item, 0, payload, head.length + i * item.length, item.length);
+    }
+    return payload;
+  }
+
+  @org.junit.jupiter.params.ParameterizedTest
+  @org.junit.jupiter.params.provider.ValueSource(strings = {"90", "91c0", "91a161", "9190"})
+  void objectsAreBoundedByTheLengthOfThePayload(String itemHex) {
+    assertThat(new KvEventDecoder().decode(withExtraKeys(1_000_000, itemHex)))
+        .isInstanceOfSatisfying(
+            KvDecodeError.class,
+            error -> assertThat(error.kind()).isEqualTo(KvDecodeError.Kind.TOO_LARGE));
+  }
+
+  @Test
+  void realBatchesOfManySmallEventsAreWithinTheBound() {
+    KvEvent[] events = new KvEvent[20_000];
+    for (int i = 0; i < events.length; i++) {
+      events[i] = i % 2 == 0 ? Fleet.removed(i) : new KvEvent.AllBlocksCleared();
+    }
+
+    assertThat(new KvEventDecoder().decode(MsgPack.payload(1, events)))
+        .isInstanceOf(KvDecode.Decoded.class);
+  }
 }

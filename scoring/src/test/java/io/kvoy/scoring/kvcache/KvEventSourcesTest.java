@@ -3,6 +3,7 @@ package io.kvoy.scoring.kvcache;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.kvoy.scoring.fleet.KvPublishers;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -51,6 +52,17 @@ class KvEventSourcesTest {
     assertThat(KvEventSources.parse(json, "h")).isInstanceOf(KvEventSources.Unreadable.class);
   }
 
+  @Test
+  void workerThatNamesRanksWithoutMeasureIsRefused() {
+    StringBuilder json = new StringBuilder("{");
+    for (int rank = 0; rank < 257; rank++) {
+      json.append(rank == 0 ? "" : ",").append("\"" + rank + "\":{\"endpoint\":\"tcp://*:1\"}");
+    }
+
+    assertThat(KvEventSources.parse(json.append('}').toString(), "h"))
+        .isEqualTo(new KvEventSources.Unreadable("answer of 257 ranks, limit 256"));
+  }
+
   @ParameterizedTest
   @CsvSource({
     "tcp://*:5557, w1, tcp://w1:5557",
@@ -73,6 +85,6 @@ class KvEventSourcesTest {
     "tcp://w1:65535, 1, tcp://w1:65535"
   })
   void KVE_07_rankMovesThePort(String endpoint, int rank, String expected) {
-    assertThat(KvEventSources.forRank(endpoint, rank)).isEqualTo(expected);
+    assertThat(KvPublishers.atRank(endpoint, rank)).isEqualTo(expected);
   }
 }

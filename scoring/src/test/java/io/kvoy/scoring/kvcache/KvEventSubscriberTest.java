@@ -3,6 +3,7 @@ package io.kvoy.scoring.kvcache;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.kvoy.scoring.fleet.KvPublishers;
 import io.kvoy.scoring.fleet.Worker;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -10,6 +11,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -56,7 +58,13 @@ class KvEventSubscriberTest {
 
   private static Worker worker(int slot, String events, String replay, boolean bind) {
     Worker plain = Fleet.worker(slot, 1);
-    return new Worker(slot, 1, plain.name(), plain.pool(), plain.endpoint(), events, replay, bind);
+    return new Worker(
+        slot,
+        1,
+        plain.name(),
+        plain.pool(),
+        plain.endpoint(),
+        KvPublishers.of(events, replay, bind));
   }
 
   /** Blocks of 16 tokens starting at {@code first}, one event. */
@@ -106,6 +114,16 @@ class KvEventSubscriberTest {
   }
 
   @Test
+  void waitsWithoutSpinningWhileNoWorkerPublishes() throws Exception {
+    subscriber.update(List.of());
+    long start = System.nanoTime();
+
+    subscriber.doWork(100);
+
+    assertThat(System.nanoTime() - start).isGreaterThan(TimeUnit.MILLISECONDS.toNanos(90));
+  }
+
+  @Test
   void KVE_02_lostMessagesAreFetched() throws Exception {
     FakePublisher publisher = publisher("tcp://127.0.0.1:*", "");
     Worker worker = worker(0, publisher);
@@ -138,6 +156,31 @@ class KvEventSubscriberTest {
   }
 
   @Test
+  void KVE_02_ringThatHasWrappedLeavesAPartialViewThatIsTrue() throws Exception {
+    FakePublisher publisher = publisher("tcp://127.0.0.1:*", "kv@w0@m");
+    for (int i = 0; i < 6; i++) {
+      publisher.publish(chain(1000 * (i + 1), 1));
+    }
+    publisher.forgetBefore(3);
+    Worker worker = worker(0, publisher);
+
+    subscriber.update(List.of(worker));
+    until("what is left of the ring", () -> cached(worker, 6000) == 16);
+
+    assertThat(state(worker)).isEqualTo(KvViewState.PARTIAL);
+    assertThat(cached(worker, 3000)).isZero();
+    assertThat(cached(worker, 4000)).isEqualTo(16);
+    assertThat(heard.log).contains("replay WRAPPED");
+    until(
+        "an emptied cache",
+        () -> {
+          publisher.publish(new KvEvent.AllBlocksCleared(), chain(9000, 1));
+          return state(worker) == KvViewState.LIVE;
+        });
+    assertThat(cached(worker, 9000)).isEqualTo(16);
+  }
+
+  @Test
   void KVE_03_restartedWorkerOnTheSameEndpointStartsEmpty() throws Exception {
     FakePublisher first = publisher("tcp://127.0.0.1:*", "kv@w0@m");
     first.publish(chain(100, 2));
@@ -165,23 +208,122 @@ class KvEventSubscriberTest {
   }
 
   @Test
-  void KVE_07_ranksOfOneWorkerAreKeptApart() throws Exception {
-    List<Worker> ranks = new ArrayList<>();
+  void KVE_07_everyRankOfAWorkerIsFollowedWithItsOwnSequence() throws Exception {
+    List<FakePublisher> ranks = new ArrayList<>();
     for (int rank = 0; rank < 4; rank++) {
-      FakePublisher publisher = publisher("tcp://127.0.0.1:*", "kv@w0@m");
-      publisher.publish(chain(1000 * (rank + 1), 2));
-      ranks.add(worker(rank, publisher));
+      ranks.add(publisher("tcp://127.0.0.1:*", "kv@w0@m"));
+      ranks.get(rank).publish(chain(1000 * (rank + 1), 2), chain(100, 4));
     }
+    ranks.get(3).publish(chain(7000, 1));
+    Worker worker =
+        withRanks(
+            0,
+            false,
+            "",
+            ranks.stream()
+                .map(rank -> new KvPublishers.Rank(rank.endpoint(), rank.replayEndpoint()))
+                .toList());
 
-    subscriber.update(ranks);
-    until("all ranks", () -> ranks.stream().allMatch(rank -> state(rank) == KvViewState.LIVE));
+    subscriber.update(List.of(worker));
+    until("all ranks", () -> state(worker) == KvViewState.LIVE);
 
+    assertThat(cached(worker, 100)).as("held by all").isEqualTo(64);
     for (int rank = 0; rank < 4; rank++) {
-      for (int content = 0; content < 4; content++) {
-        assertThat(cached(ranks.get(rank), 1000 * (content + 1)))
-            .isEqualTo(rank == content ? 32 : 0);
-      }
+      assertThat(cached(worker, 1000 * (rank + 1))).as("held by one of four").isEqualTo(32 / 4);
     }
+    until(
+        "the page",
+        () ->
+            subscriber.views().stream().allMatch(view -> view.state() == KvViewState.LIVE)
+                && subscriber.views().stream().anyMatch(view -> view.cursor() == 1));
+    assertThat(subscriber.views())
+        .extracting(KvView::rank, KvView::cursor, KvView::state)
+        .containsExactlyInAnyOrder(
+            org.assertj.core.groups.Tuple.tuple(0, 0L, KvViewState.LIVE),
+            org.assertj.core.groups.Tuple.tuple(1, 0L, KvViewState.LIVE),
+            org.assertj.core.groups.Tuple.tuple(2, 0L, KvViewState.LIVE),
+            org.assertj.core.groups.Tuple.tuple(3, 1L, KvViewState.LIVE));
+
+    ranks.get(1).publish(new KvEvent.AllBlocksCleared());
+    until("the clearing of one rank", () -> cached(worker, 100) == 48);
+    subscriber.update(List.of());
+    until("the end", () -> state(worker) == KvViewState.DEAD);
+  }
+
+  @Test
+  void KVE_07_ranksThatConnectToUsEachHaveAnEndpointOfTheirOwn() throws Exception {
+    List<KvPublishers.Rank> sockets = new ArrayList<>();
+    List<FakePublisher> ranks = new ArrayList<>();
+    for (int rank = 0; rank < 2; rank++) {
+      String endpoint = freeEndpoint();
+      ranks.add(publisher("connect " + endpoint, "any"));
+      sockets.add(new KvPublishers.Rank(endpoint, ranks.get(rank).replayEndpoint()));
+    }
+    Worker worker = withRanks(0, true, "", sockets);
+    subscriber.update(List.of(worker));
+    until("both views", () -> state(worker) == KvViewState.LIVE);
+
+    ranks.get(0).publish(chain(300, 2));
+    ranks.get(1).publish(chain(300, 2));
+    until(
+        "live messages of both",
+        () -> {
+          ranks.forEach(FakePublisher::publish);
+          return cached(worker, 300) == 32;
+        });
+  }
+
+  private static Worker withRanks(
+      int slot, boolean bind, String topic, List<KvPublishers.Rank> ranks) {
+    Worker plain = Fleet.worker(slot, 1);
+    return new Worker(
+        slot,
+        1,
+        plain.name(),
+        plain.pool(),
+        plain.endpoint(),
+        new KvPublishers(ranks, bind, topic));
+  }
+
+  @Test
+  void onlyTheConfiguredTopicIsReceived() throws Exception {
+    FakePublisher publisher = publisher("tcp://127.0.0.1:*", "ours@m");
+    Worker worker =
+        withRanks(0, false, "ours@", List.of(new KvPublishers.Rank(publisher.endpoint(), "")));
+    Worker deaf =
+        withRanks(1, false, "theirs@", List.of(new KvPublishers.Rank(publisher.endpoint(), "")));
+    subscriber.update(List.of(worker, deaf));
+
+    until(
+        "the first message",
+        () -> {
+          publisher.publish(chain(100, 1));
+          return cached(worker, 100) == 16;
+        });
+
+    assertThat(cached(deaf, 100)).isZero();
+    assertThat(state(deaf)).isEqualTo(KvViewState.SYNCING);
+  }
+
+  @Test
+  void workersThatConnectToOneBoundEndpointMayBeToldApartByConfiguredTopics() throws Exception {
+    String endpoint = freeEndpoint();
+    FakePublisher a = publisher("connect " + endpoint, "blue");
+    FakePublisher b = publisher("connect " + endpoint, "green");
+    Worker workerA = withRanks(0, true, "blue", List.of(new KvPublishers.Rank(endpoint, "")));
+    Worker workerB = withRanks(1, true, "green", List.of(new KvPublishers.Rank(endpoint, "")));
+    subscriber.update(List.of(workerA, workerB));
+
+    until(
+        "both",
+        () -> {
+          a.publish(chain(100, 1));
+          b.publish(chain(200, 1));
+          return cached(workerA, 100) == 16 && cached(workerB, 200) == 16;
+        });
+
+    assertThat(cached(workerA, 200)).isZero();
+    assertThat(cached(workerB, 100)).isZero();
   }
 
   @Test
@@ -253,15 +395,7 @@ class KvEventSubscriberTest {
     assertThat(cached(worker, 100)).isZero();
 
     Worker nextLife =
-        new Worker(
-            0,
-            2,
-            worker.name(),
-            worker.pool(),
-            worker.endpoint(),
-            worker.kvEvents(),
-            worker.kvReplay(),
-            false);
+        new Worker(0, 2, worker.name(), worker.pool(), worker.endpoint(), worker.kv());
     subscriber.update(List.of(nextLife));
     until("the next life", () -> cached(nextLife, 100) == 16);
     assertThat(cached(worker, 100)).isZero();
@@ -280,6 +414,171 @@ class KvEventSubscriberTest {
 
     assertThat(state(nonsense).trust()).isNotEqualTo(KvViewState.Trust.FULL);
     assertThat(state(unreachable)).isEqualTo(KvViewState.SYNCING);
+  }
+
+  @Test
+  void endpointThatIsTakenIsTriedAgainUntilItIsFree() throws Exception {
+    Worker worker;
+    try (var taken = new java.net.ServerSocket(0)) {
+      String endpoint = "tcp://127.0.0.1:" + taken.getLocalPort();
+      worker = worker(0, endpoint, "", true);
+      subscriber.update(List.of(worker));
+      for (int round = 0; round < 5; round++) {
+        subscriber.doWork(5);
+      }
+    }
+    FakePublisher publisher = publisher("connect " + worker.kv().ranks().get(0).events(), "");
+
+    until(
+        "a live message",
+        () -> {
+          publisher.publish(chain(100, 1));
+          return cached(worker, 100) == 16;
+        });
+  }
+
+  @Test
+  void messageWithoutEndLosesItsConnectionAndNotTheMemory() throws Exception {
+    AtomicLong sent = new AtomicLong();
+    Thread peer;
+    try (var hostile = new java.net.ServerSocket(0)) {
+      Worker worker = worker(0, "tcp://127.0.0.1:" + hostile.getLocalPort(), "", false);
+      subscriber.update(List.of(worker));
+      peer = Thread.ofPlatform().daemon().start(() -> sendWithoutEnd(hostile, sent));
+
+      until(
+          "the end of the connection",
+          () -> heard.malformed.containsKey(KvDecodeError.Kind.TOO_LARGE));
+
+      subscriber.update(List.of());
+      subscriber.doWork(5);
+    }
+    peer.join(TimeUnit.SECONDS.toMillis(10));
+    assertThat(peer.isAlive()).isFalse();
+    assertThat(sent.get()).isBetween(2L * KvEventDecoder.MAX_PAYLOAD_BYTES, 1L << 30);
+  }
+
+  @Test
+  void KVE_10_connectionThatSwallowsEverythingIsFoundByItsHeartbeatsAndMadeAnew() throws Exception {
+    FakePublisher publisher = publisher("tcp://127.0.0.1:*", "");
+    KvSubscriberConfig quick =
+        new KvSubscriberConfig(
+            1,
+            64,
+            1 << 20,
+            Duration.ofMillis(500),
+            Duration.ofMillis(10),
+            Duration.ofSeconds(3),
+            KvStreamConfig.DEFAULT);
+    try (Wire wire = new Wire(publisher.endpoint());
+        KvEventSubscriber ours = new KvEventSubscriber(index, quick, _ -> 0, heard)) {
+      Worker worker = worker(0, wire.endpoint(), publisher.replayEndpoint(), false);
+      ours.update(List.of(worker));
+      long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+      while (cached(worker, 100) == 0 || state(worker) != KvViewState.LIVE) {
+        assertThat(System.nanoTime()).as("%s", heard.log).isLessThan(deadline);
+        publisher.publish(chain(100, 1));
+        publisher.serve();
+        ours.doWork(5);
+      }
+
+      wire.swallowAll();
+      publisher.publish(chain(700, 1));
+
+      while (cached(worker, 700) == 0 || state(worker) != KvViewState.LIVE) {
+        assertThat(System.nanoTime()).as("%s", heard.log).isLessThan(deadline);
+        publisher.serve();
+        ours.doWork(5);
+      }
+      assertThat(heard.restarts).isZero();
+    }
+  }
+
+  /** TCP connections through us, of which some swallow what they carry without an error. */
+  private static final class Wire implements AutoCloseable {
+    private final java.net.ServerSocket server;
+    private final int target;
+    private final List<java.net.Socket> ends =
+        java.util.Collections.synchronizedList(new ArrayList<>());
+    private volatile int made;
+    private volatile int swallowing;
+
+    Wire(String endpoint) throws java.io.IOException {
+      server = new java.net.ServerSocket(0);
+      target = Integer.parseInt(endpoint.substring(endpoint.lastIndexOf(':') + 1));
+      Thread.ofPlatform().daemon().start(this::accept);
+    }
+
+    String endpoint() {
+      return "tcp://127.0.0.1:" + server.getLocalPort();
+    }
+
+    /** From now on nothing passes through the connections that exist. */
+    void swallowAll() {
+      swallowing = made;
+    }
+
+    private void accept() {
+      try {
+        while (true) {
+          java.net.Socket here = server.accept();
+          java.net.Socket there =
+              new java.net.Socket(java.net.InetAddress.getLoopbackAddress(), target);
+          ends.add(here);
+          ends.add(there);
+          int number = made;
+          made = number + 1;
+          Thread.ofPlatform().daemon().start(() -> carry(here, there, number));
+          Thread.ofPlatform().daemon().start(() -> carry(there, here, number));
+        }
+      } catch (java.io.IOException _) {
+        // closed
+      }
+    }
+
+    private void carry(java.net.Socket from, java.net.Socket to, int number) {
+      byte[] bytes = new byte[4096];
+      try {
+        int count;
+        while ((count = from.getInputStream().read(bytes)) > 0) {
+          if (number >= swallowing) {
+            to.getOutputStream().write(bytes, 0, count);
+          }
+        }
+      } catch (java.io.IOException _) {
+        // closed
+      }
+    }
+
+    @Override
+    public void close() throws java.io.IOException {
+      server.close();
+      for (java.net.Socket end : List.copyOf(ends)) {
+        end.close();
+      }
+    }
+  }
+
+  /** A PUB peer (ZMTP 3.0, NULL) of which every frame announces another one. */
+  private static void sendWithoutEnd(java.net.ServerSocket server, AtomicLong sent) {
+    byte[] greeting = new byte[64];
+    System.arraycopy(Fleet.hex("ff00000000000000007f0300" + "4e554c4c"), 0, greeting, 0, 16);
+    byte[] frame = new byte[9 + (256 << 10)];
+    System.arraycopy(Fleet.hex("030000000000040000"), 0, frame, 0, 9);
+    while (!server.isClosed()) {
+      try (var socket = server.accept()) {
+        var out = socket.getOutputStream();
+        out.write(greeting);
+        // READY with Socket-Type PUB
+        out.write(Fleet.hex("0419055245414459" + "0b536f636b65742d54797065" + "00000003505542"));
+        while (true) {
+          out.write(frame);
+          sent.addAndGet(frame.length);
+        }
+      } catch (java.io.IOException _) {
+        // They have had enough, and may come again.
+      }
+    }
   }
 
   @Test

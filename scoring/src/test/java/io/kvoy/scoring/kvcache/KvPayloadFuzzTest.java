@@ -15,7 +15,7 @@ class KvPayloadFuzzTest {
 
   private final KvEventDecoder decoder = new KvEventDecoder();
 
-  @FuzzTest(maxDuration = "50s")
+  @FuzzTest(maxDuration = "10m")
   void anyPayloadIsReadWithoutHarm(byte[] payload) {
     PrefixIndex index = new PrefixIndex(new PrefixIndexConfig(1, 10_000));
     WorkerBlocks blocks = index.open(Fleet.worker(0, 1), KvViewState.LIVE, KvCacheListener.NONE);
@@ -45,7 +45,7 @@ class KvPayloadFuzzTest {
     assertThat(index.blocks()).isZero();
   }
 
-  @FuzzTest(maxDuration = "20s")
+  @FuzzTest(maxDuration = "10m")
   void anyFramesAreReadWithoutHarm(byte[] bytes) {
     // The first byte tells where to cut.
     List<byte[]> frames = new ArrayList<>();

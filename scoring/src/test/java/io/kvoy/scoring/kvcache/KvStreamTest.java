@@ -8,8 +8,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
@@ -468,7 +470,7 @@ class KvStreamTest {
   void heldMessagesAreBoundedAndTheRestIsAskedForLater() {
     KvStreamConfig tight =
         new KvStreamConfig(
-            Duration.ofSeconds(2), 3, Duration.ofSeconds(60), Duration.ofSeconds(20), 300);
+            Duration.ofSeconds(2), 3, Duration.ofSeconds(60), Duration.ofSeconds(20), 1_500);
     stream = new KvStream(blocks, true, tight, new KvEventDecoder(), heard);
     stream.start(now);
     KvStream.AskReplay ask = asked(0);
@@ -536,5 +538,142 @@ class KvStreamTest {
     assertThat(blocks.references()).isEqualTo(model.references());
     assertThat(blocks.state())
         .isEqualTo(firstSequence == 0 ? KvViewState.LIVE : KvViewState.PARTIAL);
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "session-a, 1",
+    "session-a, 2",
+    "session-a, 3",
+    "session-b-after-restart, 4",
+    "session-b-after-restart, 5",
+    "session-c-llama-bytes-connect, 6",
+    "session-c-llama-bytes-connect, 7",
+    "session-d-hybrid-gemma3, 8",
+    "session-d-hybrid-gemma3, 9",
+    "session-d-hybrid-gemma3, 10"
+  })
+  void recordedSessionsAreWholeThoughMessagesAreLostDoubledAndReordered(String session, long seed) {
+    List<KvMessage.Published> sent = new ArrayList<>();
+    ReferenceModel model = new ReferenceModel();
+    for (RecordedSession.Step step : RecordedSession.read(session)) {
+      if (step instanceof RecordedSession.Published(var frames)) {
+        KvMessage.Published message = (KvMessage.Published) KvMessage.ofPublished(frames);
+        sent.add(message);
+        model.apply(((KvDecode.Decoded) new KvEventDecoder().decode(message.payload())).batch());
+      }
+    }
+    Random random = new Random(seed);
+    stream.start(now);
+    int published = 0;
+    serve(sent, published);
+    int lost = 0;
+    for (int i = 0; i < sent.size(); i++) {
+      published = i + 1;
+      boolean isSwapped = random.nextInt(6) == 0 && i + 1 < sent.size();
+      if (isSwapped) {
+        published++;
+        publish(sent.get(i + 1));
+        serve(sent, published);
+        publish(sent.get(i));
+        i++;
+      } else if (lost == 0 || random.nextInt(5) == 0) {
+        lost++;
+      } else {
+        publish(sent.get(i));
+      }
+      if (random.nextInt(5) == 0) {
+        publish(sent.get(random.nextInt(i + 1))); // once more, or a lost one late
+      }
+      if (random.nextInt(2) == 0) {
+        serve(sent, published);
+      }
+    }
+    serve(sent, published);
+    stream.onInterruption(now); // the connection is looked after when it is quiet
+    serve(sent, published);
+
+    assertThat(lost).isPositive();
+    assertThat(stream.cursor()).isEqualTo(sent.getLast().sequence());
+    assertThat(blocks.blocks()).isEqualTo(model.blocks());
+    assertThat(blocks.references()).isEqualTo(model.references());
+    assertThat(heard.restarts).isZero();
+  }
+
+  /** Answers replays from what was sent so far. */
+  private void serve(List<KvMessage.Published> sent, int published) {
+    for (KvStream.Wish wish = stream.poll(); wish != null; wish = stream.poll()) {
+      if (wish instanceof KvStream.AskReplay ask) {
+        for (KvMessage.Published message : sent.subList(0, published)) {
+          if (message.sequence() >= ask.fromSequence()) {
+            answer(ask, message);
+          }
+        }
+        answer(ask, END);
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(doubles = {-30, 30, 1e12, -1, Double.NaN})
+  void HA_07_timeStampsOfEventsDecideNothing(double offsetSeconds) {
+    startLive();
+    publish(
+        MsgPack.message(0, 1e9, Fleet.stored(new long[] {1}, 0, Fleet.ids(100, 16), 16)),
+        MsgPack.message(
+            1, 1e9 + offsetSeconds, Fleet.stored(new long[] {2}, 0, Fleet.ids(500, 16), 16)),
+        MsgPack.message(2, 1e9, Fleet.removed(1)));
+
+    assertThat(blocks.state()).isEqualTo(KvViewState.LIVE);
+    assertThat(present(1, 2)).containsExactly(2L);
+    assertThat(heard.gaps + heard.restarts).isZero();
+  }
+
+  @Test
+  void KVE_09_batchThatCannotBeReadMayHaveBroughtRemovals() {
+    stream = stream(false);
+    stream.start(now);
+    publish(stores(0, 1));
+    byte[] whole = removes(1, 1).payload();
+
+    publish(new KvMessage.Published("kv@w@m", 1, java.util.Arrays.copyOf(whole, whole.length - 9)));
+    publish(stores(2, 3));
+
+    assertThat(present(1, 3)).containsExactly(3L);
+    assertThat(blocks.state()).isEqualTo(KvViewState.PARTIAL);
+    assertThat(heard.malformed.values()).containsExactly(1);
+  }
+
+  @Test
+  void heldMessagesWithoutPayloadAreBoundedToo() {
+    KvStreamConfig tight =
+        new KvStreamConfig(
+            Duration.ofSeconds(2), 3, Duration.ofSeconds(60), Duration.ofSeconds(20), 16_000);
+    stream = new KvStream(blocks, true, tight, new KvEventDecoder(), heard);
+    stream.start(now);
+    KvStream.AskReplay ask = asked(0);
+    for (int sequence = 1; sequence <= 1_000; sequence++) {
+      publish(new KvMessage.Published("", sequence, new byte[0]));
+    }
+
+    answer(ask, stores(0, 1), END);
+
+    assertThat(heard.malformed.values()).allMatch(count -> count <= 100);
+    assertThat(stream.cursor()).isBetween(50L, 100L);
+  }
+
+  @Test
+  void replayThatWaitsForItsTurnIsNotGivenUp() {
+    stream.start(now);
+    KvStream.AskReplay ask = asked(0);
+    for (int second = 0; second < 30; second++) {
+      now += SECOND;
+      stream.onReplayWaiting(ask.id(), now);
+      stream.tick(now, 0);
+    }
+    assertThat(stream.poll()).isNull();
+
+    answer(ask, stores(0, 1), END);
+    assertThat(blocks.state()).isEqualTo(KvViewState.LIVE);
   }
 }

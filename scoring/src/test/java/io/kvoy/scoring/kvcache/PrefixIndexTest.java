@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.kvcache.KvCacheListener.SkipReason;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -419,5 +420,190 @@ class PrefixIndexTest {
     assertThat(match.cachedTokens(b.worker())).isEqualTo(32);
     assertThat(match.cachedTokens(a.worker())).isZero();
     assertThat(match.cachedTokens(unknown)).isZero();
+  }
+
+  @Test
+  void lookupAllocatesNothing() {
+    Worker a = Fleet.worker(0, 1);
+    WorkerBlocks blocks = index.open(a, KvViewState.LIVE, KvCacheListener.NONE);
+    long[] hashes = new long[500];
+    Arrays.setAll(hashes, i -> i + 1);
+    blocks.apply(Fleet.batch(Fleet.stored(hashes, 0, Fleet.ids(1, 500 * 16), 16)));
+    BlockKeys keys = BlockKeys.of(CacheIdentity.PLAIN, Fleet.ids(1, 500 * 16 + 1), 16);
+    List<Worker> candidates = List.of(a);
+    PrefixMatch match = new PrefixMatch();
+    var threads =
+        (com.sun.management.ThreadMXBean) java.lang.management.ManagementFactory.getThreadMXBean();
+    long self = Thread.currentThread().threadId();
+    for (int i = 0; i < 20_000; i++) {
+      index.lookup(keys, candidates, match);
+    }
+
+    long before = threads.getThreadAllocatedBytes(self);
+    for (int i = 0; i < 1_000; i++) {
+      index.lookup(keys, candidates, match);
+    }
+    long allocated = threads.getThreadAllocatedBytes(self) - before;
+
+    assertThat(match.cachedTokens(a)).isEqualTo(500 * 16);
+    // An iterator of the candidates, if the compiler did not get rid of it.
+    assertThat(allocated / 1_000).isLessThanOrEqualTo(48);
+  }
+
+  @Test
+  void KVE_07_ranksOfAWorkerCountWithTheirMeanSinceItChoosesTheRankItself() {
+    Worker a = Fleet.worker(0, 1);
+    List<WorkerBlocks> ranks = new ArrayList<>();
+    for (int rank = 0; rank < 4; rank++) {
+      ranks.add(index.open(a, rank, KvViewState.LIVE, KvCacheListener.NONE));
+    }
+    KvEvent chain = Fleet.stored(new long[] {1, 2, 3, 4}, 0, Fleet.ids(1, 64), 16);
+    BlockKeys keys = BlockKeys.of(CacheIdentity.PLAIN, Fleet.ids(1, 65), 16);
+    PrefixMatch match = new PrefixMatch();
+
+    ranks.get(2).apply(Fleet.batch(chain));
+    index.lookup(keys, match);
+    assertThat(match.cachedTokens(a)).isEqualTo(16);
+    assertThat(match.blockTokens(a)).isEqualTo(16);
+
+    ranks.forEach(rank -> rank.apply(Fleet.batch(chain)));
+    index.lookup(keys, match);
+    assertThat(match.cachedTokens(a)).isEqualTo(64);
+
+    ranks.get(0).setState(KvViewState.SILENT);
+    index.lookup(keys, match);
+    assertThat(match.cachedTokens(a)).isEqualTo(48);
+    assertThat(match.view(a)).isEqualTo(KvViewState.SILENT);
+
+    ranks.get(1).apply(new KvBatch(0, List.of(new KvEvent.AllBlocksCleared()), 1));
+    index.lookup(keys, match);
+    assertThat(match.cachedTokens(a)).isEqualTo(32);
+  }
+
+  @Test
+  void KVE_07_promptOnItsWayIsExpectedAtOneRank() {
+    SpeculativePrefixes speculative = new SpeculativePrefixes(1024, () -> 0);
+    PrefixIndex ranked = new PrefixIndex(PrefixIndexConfig.DEFAULT, speculative);
+    Worker a = Fleet.worker(0, 1);
+    for (int rank = 0; rank < 4; rank++) {
+      ranked.open(a, rank, KvViewState.LIVE, KvCacheListener.NONE);
+    }
+    BlockKeys keys = BlockKeys.of(CacheIdentity.PLAIN, Fleet.ids(1, 129), 16);
+    PrefixMatch match = new PrefixMatch();
+    ranked.lookup(keys, match);
+    speculative.routed(a, keys, match, 1000);
+
+    ranked.lookup(keys, match);
+    speculative.merge(keys, match);
+
+    assertThat(match.expectedTokens(a)).isEqualTo(128 / 4);
+  }
+
+  @Test
+  void tokensAreToldByTheTierThatTheyComeFromAndPricedByIt() {
+    Worker a = Fleet.worker(0, 1);
+    WorkerBlocks blocks = index.open(a, KvViewState.LIVE, KvCacheListener.NONE);
+    blocks.apply(
+        Fleet.batch(
+            Fleet.stored(new long[] {1, 2, 3, 4, 5, 6}, 0, Fleet.ids(1, 96), 16),
+            placeholders(Tier.CPU, 3, 4),
+            placeholders(Tier.STORAGE, 5),
+            Fleet.removed(6, 5, 4, 3)));
+    BlockKeys keys = BlockKeys.of(CacheIdentity.PLAIN, Fleet.ids(1, 97), 16);
+    PrefixMatch match = new PrefixMatch();
+
+    index.lookup(keys, match);
+
+    assertThat(match.cachedTokens(a)).isEqualTo(32);
+    assertThat(match.cachedTokens(a, Tier.GPU)).isEqualTo(32);
+    assertThat(match.cachedTokens(a, Tier.CPU)).isEqualTo(32);
+    assertThat(match.cachedTokens(a, Tier.STORAGE)).isEqualTo(16);
+    assertThat(match.cachedTokensAnyTier(a)).isEqualTo(80);
+    assertThat(match.savedTokens(a, new TierShares(0.75, 0.5))).isEqualTo(32 + 24 + 8);
+  }
+
+  private static KvEvent placeholders(Tier tier, long... hashes) {
+    return new KvEvent.BlockStored(
+        hashes,
+        false,
+        0,
+        new int[0],
+        0,
+        null,
+        null,
+        null,
+        List.of(),
+        tier,
+        KvEvent.NO_GROUP,
+        GroupKind.UNSTATED,
+        0);
+  }
+
+  @Test
+  void storingAndClearingInTurnWithinOneBatchTakesNoNewMembers() {
+    Worker many = Fleet.worker(7, 1);
+    WorkerBlocks blocks = index.open(many, KvViewState.LIVE, KvCacheListener.NONE);
+    List<KvEvent> events = new ArrayList<>();
+    for (int i = 0; i < 20_000; i++) {
+      events.add(Fleet.stored(new long[] {i + 1}, 0, Fleet.ids(1, 16), 16));
+      events.add(new KvEvent.AllBlocksCleared());
+    }
+    int before = index.newId();
+
+    blocks.apply(new KvBatch(1.0, events, 0));
+
+    assertThat(index.newId()).isEqualTo(before + 1);
+    assertThat(blocks.blocks()).isZero();
+    assertThat(index.keys()).isZero();
+    assertThat(index.blocks()).isZero();
+    assertThat(index.sweep(1)).isFalse();
+  }
+
+  @Test
+  void membersGetShorterWhenTheFleetDoes() {
+    Members members = Members.NONE;
+    Members.Member member =
+        index.open(Fleet.worker(8, 1), KvViewState.LIVE, KvCacheListener.NONE).member();
+    for (int id = 0; id < 100; id++) {
+      members = members.with(id, member);
+    }
+    for (int id = 99; id > 3; id--) {
+      members = members.with(id, null);
+    }
+
+    assertThat(members.size()).isEqualTo(4);
+    assertThat(members.get(50)).isNull();
+  }
+
+  @Test
+  void blocksWithoutAPlaceCountAgainstTheBound() {
+    PrefixIndex small = new PrefixIndex(new PrefixIndexConfig(16, 10));
+    Fleet.Heard heard = new Fleet.Heard();
+    WorkerBlocks blocks = small.open(Fleet.worker(0, 1), KvViewState.LIVE, heard);
+    long[] hashes = java.util.stream.LongStream.range(1, 101).toArray();
+    blocks.apply(
+        Fleet.batch(
+            Fleet.stored(new long[] {1_000}, 0, Fleet.ids(1, 16), 16),
+            new KvEvent.BlockStored(
+                hashes,
+                false,
+                0,
+                Fleet.ids(1, 1600),
+                16,
+                null,
+                null,
+                null,
+                List.of(),
+                Tier.GPU,
+                1,
+                GroupKind.WINDOW,
+                64)));
+
+    assertThat(small.blocks()).isEqualTo(10);
+    assertThat(heard.skipped).containsEntry(KvCacheListener.SkipReason.INDEX_FULL, 91);
+    blocks.apply(Fleet.batch(new KvEvent.BlockRemoved(hashes, Tier.GPU, 1)));
+    assertThat(small.blocks()).isOne();
+    blocks.clear();
+    assertThat(small.blocks()).isZero();
   }
 }

@@ -254,4 +254,41 @@ class TtftPredictorTest {
     assertThat(predictor.predict(fleet.worker(0), longPrompt).totalMillis())
         .isCloseTo(FAST.millis(longPrompt), within(0.25 * FAST.millis(longPrompt)));
   }
+
+  @Test
+  void aBeliefWithoutFreshLessonsGoesBackToThePools() {
+    teach(fleet.worker(0), FAST, 300, 0.02);
+    teach(fleet.worker(1), SLOW, 30, 0.02);
+    teach(fleet.worker(0), FAST, 300, 0.02);
+    double own = predictor.coefficients(fleet.worker(1)).perTokenMillis();
+    double pool = predictor.poolCoefficients("pool").perTokenMillis();
+    assertThat(own).isGreaterThan(2 * pool);
+
+    fleet.clock.advanceMillis(29_000);
+    assertThat(predictor.coefficients(fleet.worker(1)).perTokenMillis()).isEqualTo(own);
+    fleet.clock.advanceMillis(61_000);
+    assertThat(predictor.coefficients(fleet.worker(1)).perTokenMillis())
+        .isCloseTo((own + pool) / 2, within(0.02 * own));
+    fleet.clock.advanceMillis(600_000);
+    assertThat(predictor.coefficients(fleet.worker(1)).perTokenMillis())
+        .isCloseTo(pool, within(0.05 * pool));
+  }
+
+  @Test
+  void theSlowFirstRequestsOfAnEngineAreNotItsSpeed() {
+    Worker worker = fleet.worker(2);
+    Features f = new Features(100, 0, 0, 0, 0);
+    double before = predictor.predict(worker, f).totalMillis();
+    for (int i = 0; i < 2; i++) {
+      predictor.learn(new Lesson(worker, f, before, 1200, false));
+    }
+    assertThat(predictor.predict(worker, f).totalMillis()).isEqualTo(before);
+
+    // It goes on: so it is its speed.
+    for (int i = 0; i < 30; i++) {
+      predictor.learn(
+          new Lesson(worker, f, predictor.predict(worker, f).totalMillis(), 1200, false));
+    }
+    assertThat(predictor.predict(worker, f).totalMillis()).isGreaterThan(10 * before);
+  }
 }

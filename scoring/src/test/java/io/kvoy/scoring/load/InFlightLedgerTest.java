@@ -44,6 +44,41 @@ class InFlightLedgerTest {
     assertThat(ledger.live()).isZero();
   }
 
+  private static Work sharing(long key) {
+    return new Work(100, 1000, 50, MINUTE, 0, true, key, 900);
+  }
+
+  @Test
+  void aPrefixThatSeveralRequestsHaveInCommonTakesRoomOnceAndUntilTheLastOneEnds() {
+    WorkerLoad load = ledger.load(a);
+    Reservation first = ledger.reserve(a, sharing(7));
+    Reservation second = ledger.reserve(a, sharing(7));
+    Reservation other = ledger.reserve(a, sharing(8));
+    assertThat(load.roomTokens()).isEqualTo(900 + 100 + 100 + 1000);
+    assertThat(load.privateTokens()).isEqualTo(300);
+    assertThat(load.queuedRoomTokens()).isEqualTo(load.roomTokens());
+    assertThat(load.hasInUse(7)).isTrue();
+    assertThat(load.hasInUse(9)).isFalse();
+
+    first.firstToken();
+    assertThat(load.queuedRoomTokens())
+        .as("the second one waits, but the prefix is there")
+        .isEqualTo(100 + 1000);
+
+    first.end();
+    assertThat(load.roomTokens()).isEqualTo(2000);
+    assertThat(load.queuedRoomTokens()).as("nobody holds the prefix any more").isEqualTo(2000);
+
+    second.end();
+    assertThat(load.hasInUse(7)).isFalse();
+    other.servedBy(b, 500);
+    assertThat(load.isIdle()).isTrue();
+    assertThat(ledger.load(b).roomTokens()).isEqualTo(1000);
+    other.firstToken();
+    other.end();
+    assertThat(ledger.load(b).isIdle()).isTrue();
+  }
+
   @Test
   void STREAM_01_aLongStreamIsInFlightUntilItsEnd() {
     var streams = new ArrayList<Reservation>();

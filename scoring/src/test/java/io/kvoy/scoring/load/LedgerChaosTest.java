@@ -15,9 +15,13 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReferenceArray;
 import org.junit.jupiter.api.Test;
 
-/** Many threads, every report lost, doubled, late or out of order, workers that restart. */
+/**
+ * Many threads, every report lost, doubled, late or out of order, clients that leave, workers that
+ * restart, and a second replica that is killed again and again while reports of its requests go on.
+ */
 class LedgerChaosTest {
   private static final int THREADS = 4;
   private static final int REQUESTS_PER_THREAD = 25_000;
@@ -26,12 +30,16 @@ class LedgerChaosTest {
   @Test
   void after100000RequestsEveryCountIsExactlyZeroAndNoneWasEverNegative() throws Exception {
     var fleet = new TestFleet(4);
-    InFlightLedger ledger = fleet.ledger;
+    // The ledger of each replica; the second one's is replaced by a new process's empty one.
+    var replicas =
+        new AtomicReferenceArray<>(
+            new InFlightLedger[] {fleet.ledger, new InFlightLedger(fleet.clock)});
+    var ledgers = new CopyOnWriteArrayList<>(List.of(replicas.get(0), replicas.get(1)));
     // Reservations whose reports are delivered by whichever thread comes along.
     var open = new ConcurrentLinkedQueue<Reservation>();
     // Every load object ever used, those of dead lives too.
     var loads = new CopyOnWriteArrayList<WorkerLoad>();
-    fleet.workers().forEach(w -> loads.add(ledger.load(w)));
+    ledgers.forEach(ledger -> fleet.workers().forEach(w -> loads.add(ledger.load(w))));
     var done = new AtomicBoolean();
     var forgottenEarly = new AtomicBoolean();
     var negative = new ConcurrentLinkedQueue<String>();
@@ -44,12 +52,15 @@ class LedgerChaosTest {
                 var random = new Random(99);
                 while (!done.get()) {
                   fleet.clock.advanceMillis(random.nextInt(40));
-                  ledger.sweep();
+                  ledgers.forEach(InFlightLedger::sweep);
                   for (WorkerLoad load : loads) {
                     if (load.inFlight() < 0
                         || load.prefilling() < 0
                         || load.queuedPrefillTokens() < 0
-                        || load.contextTokens() < 0) {
+                        || load.contextTokens() < 0
+                        || load.privateTokens() < 0
+                        || load.roomTokens() < 0
+                        || load.queuedRoomTokens() < 0) {
                       negative.add(load.toString());
                     }
                   }
@@ -63,6 +74,9 @@ class LedgerChaosTest {
                   for (int i = 0; i < REQUESTS_PER_THREAD; i++) {
                     Worker worker = fleet.worker(random.nextInt(4));
                     int prompt = random.nextInt(5000);
+                    // Some prefixes are in use by many requests at once.
+                    long prefixKey = random.nextInt(4);
+                    int prefix = prefixKey == 0 ? 0 : Math.min(prompt, (int) prefixKey * 500);
                     var work =
                         new Work(
                             prompt == 0 ? 0 : random.nextInt(prompt),
@@ -70,10 +84,18 @@ class LedgerChaosTest {
                             random.nextInt(500),
                             TTL_NANOS,
                             random.nextInt(1_000_000),
-                            random.nextBoolean());
+                            random.nextBoolean(),
+                            prefixKey,
+                            prefix);
                     if (i % 2500 == 2499) {
                       fleet.registry.restarted(worker);
                     }
+                    if (i % 5000 == 4999) {
+                      var fresh = new InFlightLedger(fleet.clock);
+                      ledgers.add(fresh);
+                      replicas.set(1, fresh);
+                    }
+                    InFlightLedger ledger = replicas.get(random.nextInt(2));
                     loads.addIfAbsent(ledger.load(worker));
                     Reservation taken = ledger.reserve(worker, work);
                     if (random.nextInt(10) > 0) {
@@ -92,12 +114,13 @@ class LedgerChaosTest {
 
     open.clear();
     fleet.clock.advance(Duration.ofSeconds(1));
-    ledger.sweep();
+    ledgers.forEach(InFlightLedger::sweep);
 
     assertThat(negative).isEmpty();
     assertThat(forgottenEarly).isFalse();
-    assertThat(ledger.live()).isZero();
-    assertThat(ledger.expired()).isPositive();
+    assertThat(ledgers).hasSize(2 + THREADS * REQUESTS_PER_THREAD / 5000);
+    assertThat(ledgers).allMatch(ledger -> ledger.live() == 0);
+    assertThat(fleet.ledger.expired()).isPositive();
     assertThat(loads).hasSizeGreaterThan(4 + THREADS).allMatch(WorkerLoad::isIdle);
   }
 

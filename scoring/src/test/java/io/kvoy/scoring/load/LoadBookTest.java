@@ -111,13 +111,30 @@ class LoadBookTest {
             .getBytes(StandardCharsets.UTF_8);
     WorkerGauges gauges = PrometheusText.parse(page, page.length, fleet.clock.getAsLong());
 
-    fleet.book.put(worker, gauges, new OwnShare(8, 4000, 4, 9000));
+    fleet.book.put(worker, gauges, new OwnShare(8, 4, 4000, 9000));
 
     assertThat(latest().kvDemandTokens().value()).isEqualTo(8000 + 2000);
-    assertThat(latest().ownPrivateTokens()).isEqualTo(9000);
+    assertThat(latest().ownRoomTokens()).isEqualTo(9000);
     assertThat(fleet.book.isFull(worker, fleet.clock.getAsLong())).isFalse();
 
     page("vllm:num_requests_running 6\nvllm:num_requests_waiting 2\n", 8);
     assertThat(latest().kvDemandTokens()).as("capacity unknown").isEqualTo(Reading.MISSING);
+  }
+
+  @Test
+  void whatALostReplicaHadOnAWorkerIsForeignUntilTheWorkerHasEndedIt() {
+    Work work = new Work(100, 100, 10, Duration.ofMinutes(1).toNanos(), 0, true);
+    Reservation own = fleet.ledger.reserve(worker, work);
+
+    // Three of the other replica run on, which reports to nobody any more.
+    fleet.gauges(worker, 4, 0);
+    assertThat(latest().foreignRunning()).isEqualTo(3);
+
+    fleet.gauges(worker, 1, 0);
+    assertThat(latest().foreignRunning()).isZero();
+    own.end();
+    fleet.gauges(worker, 0, 0);
+    assertThat(latest().foreignRunning()).isZero();
+    assertThat(fleet.ledger.load(worker).isIdle()).isTrue();
   }
 }
