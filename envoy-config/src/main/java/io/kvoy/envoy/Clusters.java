@@ -8,6 +8,7 @@ import io.envoyproxy.envoy.config.cluster.v3.CircuitBreakers;
 import io.envoyproxy.envoy.config.cluster.v3.Cluster;
 import io.envoyproxy.envoy.config.cluster.v3.LoadBalancingPolicy;
 import io.envoyproxy.envoy.config.core.v3.HealthCheck;
+import io.envoyproxy.envoy.config.core.v3.HealthStatus;
 import io.envoyproxy.envoy.config.core.v3.Http2ProtocolOptions;
 import io.envoyproxy.envoy.config.endpoint.v3.ClusterLoadAssignment;
 import io.envoyproxy.envoy.config.endpoint.v3.LocalityLbEndpoints;
@@ -17,7 +18,9 @@ import io.envoyproxy.envoy.extensions.transport_sockets.tls.v3.SubjectAltNameMat
 import io.envoyproxy.envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext;
 import io.envoyproxy.envoy.extensions.upstreams.http.v3.HttpProtocolOptions;
 import io.kvoy.scoring.fleet.Endpoint;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * The clusters of an {@link EnvoyBootstrap}: the workers, Kvoy, and the workers again for the plain
@@ -54,35 +57,58 @@ final class Clusters {
   private static final String EXT_PROC_SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor";
 
   private final EnvoyBootstrap options;
+  private final Delivery delivery;
 
-  Clusters(EnvoyBootstrap options) {
+  Clusters(EnvoyBootstrap options, Delivery delivery) {
     this.options = options;
+    this.delivery = delivery;
   }
 
-  Cluster modelServers() {
+  /** Every cluster that the options ask for. */
+  List<Cluster> all() {
+    List<Cluster> all = new ArrayList<>();
+    all.add(modelServers());
+    all.add(picker());
+    if (options.responseBody() == ResponseBodyMode.REPORTED) {
+      all.add(reports());
+    }
+    if (options.plainListen().isPresent()) {
+      all.add(plainModelServers());
+    }
+    return all;
+  }
+
+  /** The endpoints of those of {@link #all} that hold workers. */
+  List<ClusterLoadAssignment> endpoints(List<FleetMember> fleet) {
+    List<ClusterLoadAssignment> all = new ArrayList<>();
+    all.add(assignment(EnvoyBootstrap.MODEL_SERVERS, fleet));
+    if (options.plainListen().isPresent()) {
+      all.add(assignment(EnvoyBootstrap.MODEL_SERVERS_PLAIN, fleet));
+    }
+    return all;
+  }
+
+  private Cluster modelServers() {
     Message overrideHost = OverrideHostPolicy.forEndpointPicker(fallback());
     return workers(EnvoyBootstrap.MODEL_SERVERS)
         .setLoadBalancingPolicy(policy("envoy.load_balancing_policies.override_host", overrideHost))
         .build();
   }
 
-  Cluster plainModelServers() {
+  private Cluster plainModelServers() {
     return workers(EnvoyBootstrap.MODEL_SERVERS_PLAIN).setLoadBalancingPolicy(roundRobin()).build();
   }
 
-  Cluster picker() {
+  private Cluster picker() {
     Cluster.Builder cluster =
         Cluster.newBuilder()
             .setName(EnvoyBootstrap.PICKER)
-            .setType(
-                Addresses.isIpLiteral(options.extProc().host())
-                    ? Cluster.DiscoveryType.STATIC
-                    : Cluster.DiscoveryType.STRICT_DNS)
+            .setType(discovery(options.extProc()))
             .setConnectTimeout(Durations.fromSeconds(1))
             .setLbPolicy(Cluster.LbPolicy.LEAST_REQUEST)
             .setCircuitBreakers(circuitBreakers())
             .addHealthChecks(grpcHealth())
-            .setLoadAssignment(assignment(EnvoyBootstrap.PICKER, List.of(options.extProc())));
+            .setLoadAssignment(one(EnvoyBootstrap.PICKER, options.extProc()));
     // At the default threshold of 50 % Envoy goes on sending to a Kvoy that is known to be down,
     // and a request with a
     // body gets 500 although the filter may fail open.
@@ -97,14 +123,62 @@ final class Clusters {
     return cluster.build();
   }
 
+  /** A report that does not get through is lost, and nobody waits for it: no health check. */
+  private Cluster reports() {
+    HttpProtocolOptions.Builder http = HttpProtocolOptions.newBuilder();
+    http.getExplicitHttpConfigBuilder().getHttp2ProtocolOptionsBuilder();
+    return grpc(EnvoyBootstrap.REPORTS, options.reports(), http).build();
+  }
+
+  /** Kvoy's xDS door, as an Envoy has to know it before it knows anything else. */
+  static Cluster control(String name, Endpoint endpoint, Optional<ExtProcTls> tls) {
+    HttpProtocolOptions.Builder http = HttpProtocolOptions.newBuilder();
+    // Nothing is sent for hours while the fleet stays as it is: a Kvoy whose host vanished would
+    // not be noticed.
+    http.getExplicitHttpConfigBuilder()
+        .getHttp2ProtocolOptionsBuilder()
+        .getConnectionKeepaliveBuilder()
+        .setInterval(Durations.fromSeconds(10))
+        .setTimeout(Durations.fromSeconds(5));
+    Cluster.Builder cluster = grpc(name, endpoint, http);
+    tls.ifPresent(settings -> secure(cluster, settings));
+    return cluster.build();
+  }
+
+  private static Cluster.Builder grpc(
+      String name, Endpoint endpoint, HttpProtocolOptions.Builder http) {
+    return Cluster.newBuilder()
+        .setName(name)
+        .setType(discovery(endpoint))
+        .setConnectTimeout(Durations.fromSeconds(1))
+        .setLoadAssignment(one(name, endpoint))
+        .putTypedExtensionProtocolOptions(HTTP_OPTIONS, Any.pack(http.build()));
+  }
+
+  private static Cluster.DiscoveryType discovery(Endpoint endpoint) {
+    return Addresses.isIpLiteral(endpoint.host())
+        ? Cluster.DiscoveryType.STATIC
+        : Cluster.DiscoveryType.STRICT_DNS;
+  }
+
   private Cluster.Builder workers(String name) {
     Cluster.Builder cluster =
         Cluster.newBuilder()
             .setName(name)
-            .setType(Cluster.DiscoveryType.STATIC)
             .setConnectTimeout(Durations.fromSeconds(2))
-            .setCircuitBreakers(circuitBreakers())
-            .setLoadAssignment(assignment(name, options.workers()));
+            .setCircuitBreakers(circuitBreakers());
+    switch (delivery) {
+      case STATIC ->
+          cluster
+              .setType(Cluster.DiscoveryType.STATIC)
+              .setLoadAssignment(
+                  assignment(name, options.workers().stream().map(FleetMember::healthy).toList()));
+      case XDS ->
+          cluster
+              .setType(Cluster.DiscoveryType.EDS)
+              .getEdsClusterConfigBuilder()
+              .setEdsConfig(XdsBootstrap.overAds());
+    }
     HttpProtocolOptions.Builder http = HttpProtocolOptions.newBuilder();
     http.getExplicitHttpConfigBuilder().getHttpProtocolOptionsBuilder();
     http.getCommonHttpProtocolOptionsBuilder()
@@ -117,7 +191,8 @@ final class Clusters {
     keepAlive.getKeepaliveIntervalBuilder().setValue(10);
     keepAlive.getKeepaliveProbesBuilder().setValue(3);
     if (options.checkWorkerHealth()) {
-      cluster.addHealthChecks(workerHealth());
+      // Envoy would go on using a worker that has left until it fails its probe.
+      cluster.addHealthChecks(workerHealth()).setIgnoreHealthOnHostRemoval(true);
     }
     return cluster;
   }
@@ -177,14 +252,32 @@ final class Clusters {
     return check.build();
   }
 
-  private static ClusterLoadAssignment assignment(String cluster, List<Endpoint> endpoints) {
+  private static ClusterLoadAssignment one(String cluster, Endpoint endpoint) {
+    return assignment(cluster, List.of(FleetMember.healthy(endpoint)));
+  }
+
+  private static ClusterLoadAssignment assignment(String cluster, List<FleetMember> members) {
     ClusterLoadAssignment.Builder assignment =
         ClusterLoadAssignment.newBuilder().setClusterName(cluster);
     LocalityLbEndpoints.Builder locality = assignment.addEndpointsBuilder();
-    for (Endpoint endpoint : endpoints) {
-      locality.addLbEndpointsBuilder().getEndpointBuilder().setAddress(Addresses.socket(endpoint));
+    for (FleetMember member : members) {
+      locality
+          .addLbEndpointsBuilder()
+          .setHealthStatus(status(member.standing()))
+          .getEndpointBuilder()
+          .setAddress(Addresses.socket(member.endpoint()));
     }
     return assignment.build();
+  }
+
+  /** Unknown and healthy are the same to Envoy; the former is not written out. */
+  private static HealthStatus status(FleetMember.Standing standing) {
+    return switch (standing) {
+      case HEALTHY -> HealthStatus.UNKNOWN;
+      case DEGRADED -> HealthStatus.DEGRADED;
+      case UNHEALTHY -> HealthStatus.UNHEALTHY;
+      case DRAINING -> HealthStatus.DRAINING;
+    };
   }
 
   private static void secure(Cluster.Builder cluster, ExtProcTls tls) {

@@ -18,6 +18,24 @@ public final class ControlHeaders {
   /** Metadata key with the endpoint that served. */
   public static final String DESTINATION_ENDPOINT_SERVED = "x-gateway-destination-endpoint-served";
 
+  /** Time to first token, in milliseconds, that counts as good for the request. */
+  public static final String SLO_TTFT = "x-llm-d-slo-ttft-ms";
+
+  /** The older name of {@link #SLO_TTFT}, which wins where both are given. */
+  public static final String SLO_TTFT_OLD = "x-slo-ttft-ms";
+
+  /**
+   * Headers in which clients name the session that a request belongs to, the first one counts.
+   * Workers see them.
+   */
+  public static final List<String> SESSION =
+      List.of(
+          "x-session-id",
+          "x-claude-code-session-id",
+          "x-session-affinity",
+          "session-id",
+          "session_id");
+
   /** Metadata namespace of both. */
   public static final String METADATA_NAMESPACE = "envoy.lb";
 
@@ -48,7 +66,22 @@ public final class ControlHeaders {
           "x-llm-d-inference-fairness-id",
           "x-gateway-inference-fairness-id",
           "x-llm-d-model-name-rewrite",
-          "x-gateway-model-name-rewrite");
+          "x-gateway-model-name-rewrite",
+          "x-kvoy-tenant",
+          "x-tenant");
+
+  /**
+   * Headers in which a client may say how it wants a request handled. They are for the picker; a
+   * worker does not see them.
+   */
+  public static final List<String> REQUEST_CONTROL =
+      List.of(
+          "x-llm-d-inference-objective",
+          "x-gateway-inference-objective",
+          SLO_TTFT,
+          "x-llm-d-slo-tpot-ms",
+          SLO_TTFT_OLD,
+          "x-slo-tpot-ms");
 
   private ControlHeaders() {}
 }

@@ -12,8 +12,9 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * A whole static configuration for one Envoy 1.40 in front of a fixed list of workers, with Kvoy as
- * endpoint picker.
+ * The options of an Envoy 1.40 with Kvoy as endpoint picker, and the whole static configuration
+ * that they make for a fixed list of workers. {@link XdsResources} makes the same for a fleet that
+ * changes.
  *
  * <p>The way of a request: listener, removal of {@link ControlHeaders}, ext_proc to Kvoy, router,
  * cluster {@value #MODEL_SERVERS}, whose {@code override_host} policy goes to the endpoint that
@@ -25,11 +26,15 @@ import java.util.Set;
  * @param extProc Kvoy's ext_proc address; a name is resolved by Envoy, an IP address is taken as is
  * @param admin Envoy's admin page, which can stop the proxy: keep it on loopback
  * @param workers what {@code override_host} may choose from; IP addresses, since it compares
- *     addresses as text
+ *     addresses as text. None where they come over xDS, see {@link XdsResources}
  * @param plainListen a second door to the same workers by round robin, past Kvoy, to compare with
  * @param fallback how to choose without Kvoy
  * @param requestBody how request bodies reach Kvoy
- * @param responseBody what Kvoy sees of responses
+ * @param responseBody how Kvoy learns what became of a request
+ * @param reports Kvoy's address for access log reports, used with {@link ResponseBodyMode#REPORTED}
+ * @param firstTokenNotice longest wait until Envoy reports that a first token came, with {@link
+ *     ResponseBodyMode#REPORTED}; one record per open answer in each such time
+ * @param reportUsage whether reports hold token usage: Envoy then reads every event of a stream
  * @param failOpen serve by {@code fallback} while Kvoy is down instead of answering 500
  * @param checkWorkerHealth probe {@code GET /health} of each worker, so that the fallback avoids
  *     dead ones; a pick is followed whatever the probe says
@@ -39,7 +44,8 @@ import java.util.Set;
  *     wait for a first token
  * @param messageTimeout ends the wait for one answer of Kvoy in {@link RequestBodyMode#BUFFERED};
  *     full duplex has no such guard in Envoy, there Kvoy keeps its own deadline
- * @param bufferedBodyLimitBytes largest request body in {@link RequestBodyMode#BUFFERED}
+ * @param bufferedBodyLimitBytes largest request body in {@link RequestBodyMode#BUFFERED}; a little
+ *     more than Kvoy's {@code limits.maxRequestBody}, so that Kvoy refuses a larger one first
  * @param retryBufferBytes how much of a request Envoy keeps to repeat it on another worker when the
  *     first one refuses the connection; a longer request is not repeated. Also what one connection
  *     may hold in memory each way
@@ -56,6 +62,9 @@ public record EnvoyBootstrap(
     FallbackPolicy fallback,
     RequestBodyMode requestBody,
     ResponseBodyMode responseBody,
+    Endpoint reports,
+    Duration firstTokenNotice,
+    boolean reportUsage,
     boolean failOpen,
     boolean checkWorkerHealth,
     boolean trustIdentityHeaders,
@@ -77,19 +86,14 @@ public record EnvoyBootstrap(
   /** Name of the cluster that is Kvoy. */
   public static final String PICKER = "kvoy";
 
+  /** Name of the cluster that is Kvoy's door for access log reports. */
+  public static final String REPORTS = "kvoy_reports";
+
   public EnvoyBootstrap {
     workers = List.copyOf(workers);
-    if (workers.isEmpty()) {
-      throw new IllegalArgumentException("at least one worker is needed, got none");
-    }
     Set<Endpoint> seen = new HashSet<>();
     for (Endpoint worker : workers) {
-      if (!Addresses.isIpLiteral(worker.host())) {
-        throw new IllegalArgumentException(
-            "worker "
-                + worker
-                + " is given by name; give its IP address: Envoy finds the picked worker by comparing addresses");
-      }
+      requireWorkerAddress(worker);
       if (!seen.add(worker)) {
         throw new IllegalArgumentException("worker " + worker + " is listed twice");
       }
@@ -99,6 +103,7 @@ public record EnvoyBootstrap(
     plainListen.ifPresent(endpoint -> requireIpLiteral("plainListen", endpoint));
     requirePositive("idleTimeout", idleTimeout);
     requirePositive("messageTimeout", messageTimeout);
+    requirePositive("firstTokenNotice", firstTokenNotice);
     if (bufferedBodyLimitBytes <= 0 || retryBufferBytes <= 0) {
       throw new IllegalArgumentException(
           "bufferedBodyLimitBytes and retryBufferBytes must be positive, were "
@@ -113,21 +118,16 @@ public record EnvoyBootstrap(
     return new Builder();
   }
 
-  /** The configuration as Envoy's own message. */
+  /** The whole configuration as Envoy's own message. */
   public Bootstrap toProto() {
     Bootstrap.Builder bootstrap = Bootstrap.newBuilder();
     bootstrap.getNodeBuilder().setId("kvoy").setCluster("kvoy");
     bootstrap.setAdmin(Admin.newBuilder().setAddress(Addresses.socket(admin)));
-    Listeners listeners = new Listeners(this);
-    Clusters clusters = new Clusters(this);
-    Bootstrap.StaticResources.Builder resources = bootstrap.getStaticResourcesBuilder();
-    resources.addListeners(listeners.picked());
-    plainListen.ifPresent(endpoint -> resources.addListeners(listeners.plain(endpoint)));
-    resources.addClusters(clusters.modelServers()).addClusters(clusters.picker());
-    if (plainListen.isPresent()) {
-      resources.addClusters(clusters.plainModelServers());
-    }
-    bootstrap.setOverloadManager(listeners.connectionLimit());
+    bootstrap
+        .getStaticResourcesBuilder()
+        .addAllListeners(new Listeners(this, Delivery.STATIC).all())
+        .addAllClusters(new Clusters(this, Delivery.STATIC).all());
+    bootstrap.setOverloadManager(Listeners.connectionLimit());
     return bootstrap.build();
   }
 
@@ -143,6 +143,25 @@ public record EnvoyBootstrap(
 
   static com.google.protobuf.Duration proto(Duration duration) {
     return Durations.fromNanos(duration.toNanos());
+  }
+
+  static com.google.protobuf.Duration seconds(double seconds) {
+    return Durations.fromNanos(Math.round(seconds * 1e9));
+  }
+
+  /** Whether the endpoint is given by IP address, as workers must be. */
+  public static boolean isAddress(Endpoint endpoint) {
+    return Addresses.isIpLiteral(endpoint.host());
+  }
+
+  static void requireWorkerAddress(Endpoint worker) {
+    if (!isAddress(worker)) {
+      throw new IllegalArgumentException(
+          "worker "
+              + worker
+              + " is given by name; give its IP address: Envoy finds the picked worker by comparing"
+              + " addresses");
+    }
   }
 
   private static void requireIpLiteral(String what, Endpoint endpoint) {
@@ -165,14 +184,17 @@ public record EnvoyBootstrap(
     private List<Endpoint> workers = List.of();
     private Optional<Endpoint> plainListen = Optional.empty();
     private FallbackPolicy fallback = FallbackPolicy.LEAST_REQUEST;
-    private RequestBodyMode requestBody = RequestBodyMode.FULL_DUPLEX_STREAMED;
-    private ResponseBodyMode responseBody = ResponseBodyMode.FULL_DUPLEX_STREAMED;
+    private RequestBodyMode requestBody = RequestBodyMode.BUFFERED;
+    private ResponseBodyMode responseBody = ResponseBodyMode.STREAMED;
+    private Endpoint reports = new Endpoint("127.0.0.1", 9005);
+    private Duration firstTokenNotice = Duration.ofMillis(200);
+    private boolean reportUsage = true;
     private boolean failOpen = true;
     private boolean checkWorkerHealth;
     private boolean trustIdentityHeaders;
     private Duration idleTimeout = Duration.ofMinutes(10);
     private Duration messageTimeout = Duration.ofSeconds(30);
-    private int bufferedBodyLimitBytes = 16 << 20;
+    private int bufferedBodyLimitBytes = (32 << 20) + (512 << 10);
     private int retryBufferBytes = 1 << 20;
     private Optional<ExtProcTls> extProcTls = Optional.empty();
     private Optional<String> accessLogPath = Optional.empty();
@@ -216,6 +238,21 @@ public record EnvoyBootstrap(
 
     public Builder responseBody(ResponseBodyMode value) {
       responseBody = value;
+      return this;
+    }
+
+    public Builder reports(Endpoint value) {
+      reports = value;
+      return this;
+    }
+
+    public Builder firstTokenNotice(Duration value) {
+      firstTokenNotice = value;
+      return this;
+    }
+
+    public Builder reportUsage(boolean value) {
+      reportUsage = value;
       return this;
     }
 
@@ -265,9 +302,24 @@ public record EnvoyBootstrap(
     }
 
     /**
-     * @throws IllegalArgumentException when an option is outside its range; the message names it
+     * A configuration that stands alone.
+     *
+     * @throws IllegalArgumentException when an option is outside its range or there is no worker;
+     *     the message names it
      */
     public EnvoyBootstrap build() {
+      if (workers.isEmpty()) {
+        throw new IllegalArgumentException("at least one worker is needed, got none");
+      }
+      return buildForXds();
+    }
+
+    /**
+     * Options of an Envoy that learns its workers over xDS.
+     *
+     * @throws IllegalArgumentException when an option is outside its range; the message names it
+     */
+    public EnvoyBootstrap buildForXds() {
       return new EnvoyBootstrap(
           listen,
           extProc,
@@ -277,6 +329,9 @@ public record EnvoyBootstrap(
           fallback,
           requestBody,
           responseBody,
+          reports,
+          firstTokenNotice,
+          reportUsage,
           failOpen,
           checkWorkerHealth,
           trustIdentityHeaders,

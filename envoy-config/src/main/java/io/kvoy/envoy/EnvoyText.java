@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.envoy;
 
+import com.github.xds.type.v3.TypedStruct;
 import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.protobuf.MessageOrBuilder;
 import com.google.protobuf.Struct;
 import com.google.protobuf.Value;
 import com.google.protobuf.util.JsonFormat;
-import io.envoyproxy.envoy.config.bootstrap.v3.Bootstrap;
 import io.envoyproxy.envoy.extensions.access_loggers.file.v3.FileAccessLog;
+import io.envoyproxy.envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter;
 import io.envoyproxy.envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor;
 import io.envoyproxy.envoy.extensions.filters.http.header_mutation.v3.HeaderMutation;
 import io.envoyproxy.envoy.extensions.filters.http.router.v3.Router;
@@ -20,7 +22,7 @@ import io.envoyproxy.envoy.extensions.upstreams.http.v3.HttpProtocolOptions;
 import java.util.Map;
 import java.util.regex.Pattern;
 
-/** Bootstraps as text, with the field names of Envoy's documentation (snake case). */
+/** Envoy's messages as text, with the field names of Envoy's documentation (snake case). */
 final class EnvoyText {
   /**
    * Every message that {@link Listeners} and {@link Clusters} pack into an Any; JSON spells them
@@ -40,6 +42,8 @@ final class EnvoyText {
           .add(LeastRequest.getDescriptor())
           .add(RoundRobin.getDescriptor())
           .add(OverrideHostPolicy.DESCRIPTOR)
+          .add(TypedStruct.getDescriptor())
+          .add(ExpressionFilter.getDescriptor())
           .build();
 
   /** Keys that YAML reads as the string they are, without quotes. */
@@ -47,7 +51,7 @@ final class EnvoyText {
 
   private EnvoyText() {}
 
-  static String json(Bootstrap bootstrap) {
+  static String json(MessageOrBuilder bootstrap) {
     try {
       return JsonFormat.printer()
               .usingTypeRegistry(PACKED)
@@ -60,7 +64,7 @@ final class EnvoyText {
     }
   }
 
-  static String yaml(Bootstrap bootstrap) {
+  static String yaml(MessageOrBuilder bootstrap) {
     Struct.Builder tree = Struct.newBuilder();
     try {
       JsonFormat.parser().merge(json(bootstrap), tree);

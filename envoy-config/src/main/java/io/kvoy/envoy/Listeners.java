@@ -7,6 +7,7 @@ import com.google.protobuf.Message;
 import com.google.protobuf.UInt32Value;
 import com.google.protobuf.util.Durations;
 import io.envoyproxy.envoy.config.accesslog.v3.AccessLog;
+import io.envoyproxy.envoy.config.core.v3.HeaderValue;
 import io.envoyproxy.envoy.config.listener.v3.Listener;
 import io.envoyproxy.envoy.config.overload.v3.OverloadManager;
 import io.envoyproxy.envoy.config.route.v3.RetryPolicy;
@@ -25,6 +26,8 @@ import io.envoyproxy.envoy.extensions.filters.network.http_connection_manager.v3
 import io.envoyproxy.envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig;
 import io.envoyproxy.envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate;
 import io.kvoy.scoring.fleet.Endpoint;
+import java.util.ArrayList;
+import java.util.List;
 
 /**
  * The listeners of an {@link EnvoyBootstrap}: the door through Kvoy and, when asked for, the plain
@@ -37,21 +40,45 @@ final class Listeners {
    */
   private static final long MAX_CLIENT_CONNECTIONS = 50_000;
 
+  private static final int MAX_HEADERS = 256;
+  private static final String PICKED = "inference";
+  private static final String PLAIN = "plain";
+
   private final EnvoyBootstrap options;
+  private final Delivery delivery;
 
-  Listeners(EnvoyBootstrap options) {
+  Listeners(EnvoyBootstrap options, Delivery delivery) {
     this.options = options;
+    this.delivery = delivery;
   }
 
-  Listener picked() {
-    return listener("inference", options.listen(), EnvoyBootstrap.MODEL_SERVERS, true);
+  /** Every listener that the options ask for. */
+  List<Listener> all() {
+    List<Listener> all = new ArrayList<>();
+    all.add(picked());
+    options.plainListen().ifPresent(endpoint -> all.add(plain(endpoint)));
+    return all;
   }
 
-  Listener plain(Endpoint endpoint) {
-    return listener("plain", endpoint, EnvoyBootstrap.MODEL_SERVERS_PLAIN, false);
+  /** The routes of {@link #all}, by the listener's name. */
+  List<RouteConfiguration> routes() {
+    List<RouteConfiguration> all = new ArrayList<>();
+    all.add(routes(PICKED, EnvoyBootstrap.MODEL_SERVERS, true));
+    if (options.plainListen().isPresent()) {
+      all.add(routes(PLAIN, EnvoyBootstrap.MODEL_SERVERS_PLAIN, false));
+    }
+    return all;
   }
 
-  OverloadManager connectionLimit() {
+  private Listener picked() {
+    return listener(PICKED, options.listen(), EnvoyBootstrap.MODEL_SERVERS, true);
+  }
+
+  private Listener plain(Endpoint endpoint) {
+    return listener(PLAIN, endpoint, EnvoyBootstrap.MODEL_SERVERS_PLAIN, false);
+  }
+
+  static OverloadManager connectionLimit() {
     OverloadManager.Builder manager = OverloadManager.newBuilder();
     manager
         .addResourceMonitorsBuilder()
@@ -73,11 +100,25 @@ final class Listeners {
             .setUseRemoteAddress(BoolValue.of(true))
             .setNormalizePath(BoolValue.of(true))
             .setRequestHeadersTimeout(Durations.fromSeconds(10))
-            .setStreamIdleTimeout(EnvoyBootstrap.proto(options.idleTimeout()))
-            .setRouteConfig(routes(name, cluster));
+            .setStreamIdleTimeout(EnvoyBootstrap.proto(options.idleTimeout()));
+    switch (delivery) {
+      case STATIC -> http.setRouteConfig(routes(name, cluster, throughKvoy));
+      case XDS ->
+          http.getRdsBuilder().setRouteConfigName(name).setConfigSource(XdsBootstrap.overAds());
+    }
+    // Agent clients and proxies in front add many; the default of 100 is soon reached.
+    http.getCommonHttpProtocolOptionsBuilder().getMaxHeadersCountBuilder().setValue(MAX_HEADERS);
+    if (throughKvoy && buffersBodies()) {
+      // Envoy buffers no more of an HTTP/2 request than its window, 16 MiB if not told otherwise.
+      var http2 = http.getHttp2ProtocolOptionsBuilder();
+      http2.getInitialStreamWindowSizeBuilder().setValue(connectionBufferBytes(true));
+      http2.getInitialConnectionWindowSizeBuilder().setValue(connectionBufferBytes(true));
+    }
     http.addHttpFilters(filter("envoy.filters.http.header_mutation", withoutControlHeaders()));
     if (throughKvoy) {
+      http.setLocalReplyConfig(LocalReplies.config());
       http.addHttpFilters(filter("envoy.filters.http.ext_proc", extProc()));
+      watchAnswers(http);
     }
     http.addHttpFilters(
         filter(
@@ -98,17 +139,93 @@ final class Listeners {
     return listener.build();
   }
 
+  private void watchAnswers(HttpConnectionManager.Builder http) {
+    switch (options.responseBody()) {
+      case COPIED -> http.addHttpFilters(filter("kvoy.answer_copy", answerCopy()));
+      case REPORTED -> {
+        if (options.reportUsage()) {
+          http.addHttpFilters(AnswerReports.usageOfStreams());
+        }
+        http.addAccessLog(AnswerReports.accessLog(options.reportUsage()));
+        http.getAccessLogOptionsBuilder()
+            .setAccessLogFlushInterval(EnvoyBootstrap.proto(options.firstTokenNotice()));
+      }
+      case FULL_DUPLEX_STREAMED, STREAMED, NONE -> {}
+    }
+  }
+
+  /**
+   * A second filter, whose stream is answered nothing. It begins with the request, so that its end
+   * tells of a client that left before there was an answer.
+   */
+  private ExternalProcessor answerCopy() {
+    ExternalProcessor.Builder filter =
+        ExternalProcessor.newBuilder()
+            .setObservabilityMode(true)
+            .setFailureModeAllow(true)
+            // Nothing comes back, so there is nothing to wait for at the end.
+            .setDeferredCloseTimeout(EnvoyBootstrap.seconds(0.1))
+            .addResponseAttributes("upstream.address")
+            .addResponseAttributes("response.code_details")
+            .setProcessingMode(
+                ProcessingMode.newBuilder()
+                    .setRequestHeaderMode(HeaderSendMode.SEND)
+                    .setResponseHeaderMode(HeaderSendMode.SEND)
+                    .setResponseBodyMode(BodySendMode.STREAMED)
+                    .setResponseTrailerMode(HeaderSendMode.SEND));
+    filter
+        .getGrpcServiceBuilder()
+        .addInitialMetadata(answerWay(AnswerReports.COPY))
+        .getEnvoyGrpcBuilder()
+        .setClusterName(EnvoyBootstrap.PICKER);
+    filter
+        .getMetadataOptionsBuilder()
+        .getForwardingNamespacesBuilder()
+        .addUntyped(AnswerReports.NAMESPACE)
+        .addUntyped(ControlHeaders.METADATA_NAMESPACE);
+    return filter.build();
+  }
+
+  private static void answersElsewhere(ExternalProcessor.Builder filter, String way) {
+    filter.getGrpcServiceBuilder().addInitialMetadata(answerWay(way));
+    filter
+        .getMetadataOptionsBuilder()
+        .getReceivingNamespacesBuilder()
+        .addUntyped(AnswerReports.NAMESPACE);
+  }
+
+  private static HeaderValue answerWay(String way) {
+    return HeaderValue.newBuilder().setKey(AnswerReports.WAY_HEADER).setValue(way).build();
+  }
+
   /**
    * In BUFFERED mode Envoy answers 413 to a body that does not fit here; otherwise it bounds what a
    * retry can repeat.
    */
   private int connectionBufferBytes(boolean throughKvoy) {
-    return throughKvoy && options.requestBody() == RequestBodyMode.BUFFERED
+    return throughKvoy && buffersBodies()
         ? Math.max(options.bufferedBodyLimitBytes(), options.retryBufferBytes())
         : options.retryBufferBytes();
   }
 
-  private RouteConfiguration routes(String name, String cluster) {
+  private boolean buffersBodies() {
+    return options.requestBody() == RequestBodyMode.BUFFERED
+        || options.requestBody() == RequestBodyMode.BUFFERED_PARTIAL;
+  }
+
+  /**
+   * Envoy 1.40 keeps what it may have to repeat in the buffer from which ext_proc goes on after
+   * request trailers: where bodies are streamed through the filter, a request with trailers then
+   * reaches the worker with its body twice. Buffered bodies are repeated whole and once.
+   */
+  private boolean mayRetryThroughKvoy() {
+    return switch (options.requestBody()) {
+      case FULL_DUPLEX_STREAMED, STREAMED, BUFFERED_PARTIAL -> false;
+      case BUFFERED, NONE -> true;
+    };
+  }
+
+  private RouteConfiguration routes(String name, String cluster, boolean throughKvoy) {
     Route.Builder route = Route.newBuilder();
     route.getMatchBuilder().setPrefix("/");
     route
@@ -116,8 +233,10 @@ final class Listeners {
         .setCluster(cluster)
         // Envoy's default of 15 s for the whole answer would cut generations.
         .setTimeout(Durations.ZERO)
-        .setIdleTimeout(EnvoyBootstrap.proto(options.idleTimeout()))
-        .setRetryPolicy(retry());
+        .setIdleTimeout(EnvoyBootstrap.proto(options.idleTimeout()));
+    if (!throughKvoy || mayRetryThroughKvoy()) {
+      route.getRouteBuilder().setRetryPolicy(retry());
+    }
     RouteConfiguration.Builder routes = RouteConfiguration.newBuilder().setName(name);
     routes.addVirtualHostsBuilder().setName(name).addDomains("*").addRoutes(route);
     return routes.build();
@@ -156,9 +275,14 @@ final class Listeners {
             .setFailureModeAllow(options.failOpen())
             .setProcessingMode(processingMode())
             .setMessageTimeout(EnvoyBootstrap.proto(options.messageTimeout()))
+            // Of an upgrade Kvoy waives the body: Envoy would buffer it up to an end that never
+            // comes.
+            .setAllowModeOverride(buffersBodies())
             // Who served, from any kind of cluster; the metadata below says it too where
-            // override_host is in use.
-            .addResponseAttributes("upstream.address");
+            // override_host is in use. Both name the worker tried last when none answered; the
+            // details tell that apart.
+            .addResponseAttributes("upstream.address")
+            .addResponseAttributes("response.code_details");
     filter.getGrpcServiceBuilder().getEnvoyGrpcBuilder().setClusterName(EnvoyBootstrap.PICKER);
     filter
         .getMetadataOptionsBuilder()
@@ -170,6 +294,11 @@ final class Listeners {
         .getMetadataOptionsBuilder()
         .getReceivingNamespacesBuilder()
         .addUntyped(ControlHeaders.METADATA_NAMESPACE);
+    switch (options.responseBody()) {
+      case COPIED -> answersElsewhere(filter, AnswerReports.COPIED);
+      case REPORTED -> answersElsewhere(filter, AnswerReports.REPORTED);
+      case FULL_DUPLEX_STREAMED, STREAMED, NONE -> {}
+    }
     return filter.build();
   }
 
@@ -184,7 +313,15 @@ final class Listeners {
           mode.setRequestBodyMode(BodySendMode.FULL_DUPLEX_STREAMED)
               .setRequestTrailerMode(HeaderSendMode.SEND);
       case BUFFERED ->
-          mode.setRequestBodyMode(BodySendMode.BUFFERED).setRequestTrailerMode(HeaderSendMode.SKIP);
+          // With trailers and no body at all Envoy sends nothing else after the headers.
+          mode.setRequestBodyMode(BodySendMode.BUFFERED).setRequestTrailerMode(HeaderSendMode.SEND);
+      case BUFFERED_PARTIAL ->
+          mode.setRequestBodyMode(BodySendMode.BUFFERED_PARTIAL)
+              .setRequestTrailerMode(HeaderSendMode.SEND);
+      case STREAMED ->
+          mode.setRequestBodyMode(BodySendMode.STREAMED).setRequestTrailerMode(HeaderSendMode.SEND);
+      case NONE ->
+          mode.setRequestBodyMode(BodySendMode.NONE).setRequestTrailerMode(HeaderSendMode.SKIP);
     }
     switch (options.responseBody()) {
       case FULL_DUPLEX_STREAMED ->
@@ -195,6 +332,10 @@ final class Listeners {
               .setResponseTrailerMode(HeaderSendMode.SKIP);
       case NONE ->
           mode.setResponseBodyMode(BodySendMode.NONE).setResponseTrailerMode(HeaderSendMode.SKIP);
+      case COPIED, REPORTED ->
+          mode.setResponseHeaderMode(HeaderSendMode.SKIP)
+              .setResponseBodyMode(BodySendMode.NONE)
+              .setResponseTrailerMode(HeaderSendMode.SKIP);
     }
     return mode.build();
   }

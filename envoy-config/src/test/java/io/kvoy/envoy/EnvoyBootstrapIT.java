@@ -21,4 +21,12 @@ class EnvoyBootstrapIT {
   void envoyTakesTheYaml(Samples sample) throws Exception {
     RealEnvoy.accepts(folder, sample.bootstrap().toYaml(), ".yaml");
   }
+
+  @ParameterizedTest
+  @EnumSource
+  void envoyTakesTheBootstrapThatPointsAtKvoy(XdsBootstrap.Protocol protocol) throws Exception {
+    XdsBootstrap bootstrap = XdsSamples.bootstrap(protocol);
+    RealEnvoy.accepts(folder, bootstrap.toJson(), ".json");
+    RealEnvoy.accepts(folder, bootstrap.toYaml(), ".yaml");
+  }
 }

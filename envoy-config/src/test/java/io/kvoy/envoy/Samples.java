@@ -11,7 +11,9 @@ import java.util.List;
 enum Samples {
   DEFAULTS,
   BUFFERED,
-  STREAMED_RESPONSE,
+  FULL_DUPLEX,
+  REPORTED,
+  COPIED,
   DEMO,
   IPV6_NAMED_PICKER_TRUSTED;
 
@@ -33,7 +35,12 @@ enum Samples {
               .messageTimeout(Duration.ofMillis(2_500))
               .bufferedBodyLimitBytes(8 << 20)
               .build();
-      case STREAMED_RESPONSE -> base.responseBody(ResponseBodyMode.STREAMED).build();
+      case FULL_DUPLEX ->
+          base.requestBody(RequestBodyMode.FULL_DUPLEX_STREAMED)
+              .responseBody(ResponseBodyMode.FULL_DUPLEX_STREAMED)
+              .build();
+      case REPORTED -> base.responseBody(ResponseBodyMode.REPORTED).build();
+      case COPIED -> base.responseBody(ResponseBodyMode.COPIED).build();
       case DEMO ->
           base.plainListen(new Endpoint("127.0.0.1", 8081))
               .checkWorkerHealth(true)
