@@ -4,7 +4,11 @@ package io.kvoy.server;
 import io.kvoy.scoring.fleet.Fleet;
 import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.fleet.WorkerHealth;
+import io.kvoy.scoring.kvcache.HashVerification;
+import io.kvoy.scoring.kvcache.KvView;
 import io.kvoy.scoring.kvcache.KvViewState;
+import io.kvoy.scoring.kvcache.OwnKeyCheck;
+import io.kvoy.scoring.kvcache.OwnKeys;
 import io.kvoy.scoring.latency.Coefficients;
 import io.kvoy.scoring.latency.ErrorStats;
 import io.kvoy.scoring.latency.Prediction;
@@ -18,6 +22,8 @@ import io.kvoy.server.feedback.DecisionOutcome;
 import io.kvoy.server.feedback.DecisionRecord;
 import io.kvoy.server.feedback.KvEventMeters;
 import io.kvoy.server.feedback.WorkerMeterBook;
+import io.kvoy.server.parity.ParityChecker;
+import io.kvoy.server.tokens.TokenSources;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -26,6 +32,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -34,38 +41,86 @@ import org.jspecify.annotations.Nullable;
  */
 final class DebugPages {
   private final Supplier<Fleet> fleet;
+  private final Supplier<List<KvView>> caches;
   private final KvEventMeters views;
+  private final OwnKeyCheck ownKeys;
   private final InFlightLedger ledger;
   private final LoadBook loads;
   private final TtftPredictor predictor;
   private final DecisionLog decisions;
+  private final Supplier<PoolTable> pools;
+  private final TokenSources tokenizers;
+  private final ParityChecker parity;
 
   DebugPages(
       Supplier<Fleet> fleet,
+      Supplier<List<KvView>> caches,
       KvEventMeters views,
+      OwnKeyCheck ownKeys,
       InFlightLedger ledger,
       LoadBook loads,
       TtftPredictor predictor,
-      DecisionLog decisions) {
+      DecisionLog decisions,
+      Supplier<PoolTable> pools,
+      TokenSources tokenizers,
+      ParityChecker parity) {
     this.fleet = fleet;
+    this.caches = caches;
     this.views = views;
+    this.ownKeys = ownKeys;
     this.ledger = ledger;
     this.loads = loads;
     this.predictor = predictor;
     this.decisions = decisions;
+    this.pools = pools;
+    this.tokenizers = tokenizers;
+    this.parity = parity;
   }
 
   /** Every worker with everything that is known of it. */
   Map<String, @Nullable Object> fleet() {
     Fleet present = fleet.get();
+    Map<Worker, List<KvView>> byWorker =
+        caches.get().stream().collect(Collectors.groupingBy(KvView::worker));
     List<Object> workers = new ArrayList<>();
     for (Worker worker : present.workers()) {
-      workers.add(worker(present, worker));
+      workers.add(worker(present, worker, byWorker.getOrDefault(worker, List.of())));
     }
-    return new Fields().number("version", present.version()).with("workers", workers).object();
+    List<Object> tokens = new ArrayList<>();
+    for (ModelPoolRuntime pool : pools.get().pools()) {
+      tokens.add(tokens(pool));
+    }
+    return new Fields()
+        .number("version", present.version())
+        .with("tokens", tokens)
+        .with("workers", workers)
+        .object();
   }
 
-  private Map<String, @Nullable Object> worker(Fleet present, Worker worker) {
+  private Map<String, @Nullable Object> tokens(ModelPoolRuntime pool) {
+    TokenSources.Described source = tokenizers.describe(pool.config());
+    ParityChecker.Report compared = parity.report(pool.name());
+    return new Fields()
+        .text("pool", pool.name())
+        .with("models", pool.config().models())
+        .text("source", source.kind())
+        .text("place", source.place())
+        .text("template", pool.config().chatTemplate().map(Object::toString).orElse(""))
+        .text("state", tokenizers.state(pool.config()).name().toLowerCase(Locale.ROOT))
+        .text("encoder", source.encoder())
+        .text("problem", source.problem())
+        .number("memory_bytes", tokenizers.memoryBytes(pool.name()))
+        .with(
+            "parity",
+            new Fields()
+                .text("state", compared.state().name().toLowerCase(Locale.ROOT))
+                .number("checked", compared.checked())
+                .number("mismatched", compared.mismatched())
+                .object())
+        .object();
+  }
+
+  private Map<String, @Nullable Object> worker(Fleet present, Worker worker, List<KvView> ranks) {
     WorkerHealth health = present.health(worker);
     WorkerLoad load = ledger.load(worker);
     ScrapedLoad scraped = loads.latest(worker);
@@ -83,7 +138,9 @@ final class DebugPages {
             health instanceof WorkerHealth.Unready(var reason, String detail)
                 ? reason.name().toLowerCase(Locale.ROOT) + " " + detail
                 : "")
-        .text("kv_view", view == null ? "none" : view.name().toLowerCase(Locale.ROOT))
+        .text("kv_view", viewWord(worker, view))
+        .with("kv_ranks", ranks.stream().map(DebugPages::rank).toList())
+        .with("own_keys", ownKeys(worker))
         .with(
             "in_flight",
             new Fields()
@@ -111,6 +168,52 @@ final class DebugPages {
                 .real("median_error", errors.medianShare())
                 .real("p90_error", errors.p90Share())
                 .object())
+        .object();
+  }
+
+  private String viewWord(Worker worker, @Nullable KvViewState view) {
+    if (view == null) {
+      return "none";
+    }
+    KvViewState shown =
+        ownKeys.of(worker) instanceof OwnKeys.Mismatch ? KvViewState.MISMATCHED : view;
+    return shown.name().toLowerCase(Locale.ROOT);
+  }
+
+  private static Map<String, @Nullable Object> rank(KvView view) {
+    Fields fields =
+        new Fields()
+            .number("rank", view.rank())
+            .text("state", view.state().name().toLowerCase(Locale.ROOT))
+            .number("cursor", view.cursor())
+            .number("blocks", view.blocks())
+            .number("references", view.references())
+            .number("block_tokens", view.blockTokens());
+    return switch (view.hashes()) {
+      case HashVerification.Pending _ -> fields.text("engine_hashes", "pending").object();
+      case HashVerification.Unmatched _ -> fields.text("engine_hashes", "unmatched").object();
+      case HashVerification.HashesVerified(var algorithm, String seed, var _) ->
+          fields
+              .text("engine_hashes", "verified")
+              .text("hash_algorithm", algorithm.option())
+              .text("hash_seed", seed)
+              .object();
+    };
+  }
+
+  /** Whether what the worker stores is what we compute for its prompts. */
+  private Map<String, @Nullable Object> ownKeys(Worker worker) {
+    OwnKeys keys = ownKeys.of(worker);
+    OwnKeyCheck.Tally tally = ownKeys.tally(worker);
+    Fields fields = new Fields().text("state", keys.state().name().toLowerCase(Locale.ROOT));
+    if (keys instanceof OwnKeys.Mismatch(OwnKeys.Cause cause, String detail)) {
+      fields.text("cause", cause.name().toLowerCase(Locale.ROOT)).text("detail", detail);
+    }
+    return fields
+        .number("whole", tally.whole())
+        .number("partial", tally.partial())
+        .number("absent", tally.absent())
+        .number("inconclusive", tally.inconclusive())
         .object();
   }
 
@@ -167,6 +270,8 @@ final class DebugPages {
             .real("queue_ms", terms.queueMillis())
             .real("prefill_ms", terms.prefillMillis())
             .real("decode_ms", terms.decodeMillis())
+            .real("capacity_ms", terms.capacityMillis())
+            .real("adapter_ms", terms.adapterMillis())
             .real("fixed_ms", terms.fixedMillis())
             .text("source", terms.source().name().toLowerCase(Locale.ROOT))
             .object();

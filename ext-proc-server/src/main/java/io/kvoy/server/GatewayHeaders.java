@@ -3,7 +3,8 @@ package io.kvoy.server;
 
 import io.kvoy.envoy.ControlHeaders;
 import io.kvoy.inference.ProductNames;
-import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -45,12 +46,23 @@ public final class GatewayHeaders {
   /** Predicted time to first token, milliseconds. */
   public static final String PREDICTED_TTFT = ProductNames.HEADER_PREFIX + "predicted-ttft-ms";
 
-  /** Removed from every request before a worker sees it. */
-  public static final List<String> CLIENT_MUST_NOT_SET =
-      Stream.concat(
+  /** Response header of the protocol that says why a request was not served. */
+  public static final String DROPPED_REASON = "x-llm-d-request-dropped-reason";
+
+  /** Removed from every request before a worker sees it; {@link #DESTINATION} is overwritten. */
+  public static final Set<String> CLIENT_MUST_NOT_SET =
+      Stream.of(
               ControlHeaders.STEERING.stream(),
-              Stream.of("x-llm-d-request-dropped-reason", DECISION_ID, TARGET, POLICY, DEGRADED))
-          .toList();
+              ControlHeaders.IDENTITY.stream(),
+              ControlHeaders.REQUEST_CONTROL.stream(),
+              Stream.of(DROPPED_REASON, DECISION_ID, TARGET, POLICY, DEGRADED))
+          .flatMap(names -> names)
+          .collect(Collectors.toUnmodifiableSet());
+
+  /** Whether this header must not reach a worker as it came. HTTP/2 and Envoy write lower case. */
+  public static boolean removedFromRequests(String name) {
+    return name.startsWith("x-") && CLIENT_MUST_NOT_SET.contains(name) && !name.equals(DESTINATION);
+  }
 
   private GatewayHeaders() {}
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.server;
 
+import io.kvoy.envoy.EnvoyBootstrap;
 import io.kvoy.scoring.fleet.Fleet;
 import io.kvoy.scoring.fleet.FleetRegistry;
 import io.kvoy.scoring.fleet.HealthProber;
@@ -9,6 +10,7 @@ import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.kvcache.KvEventSubscriber;
 import io.kvoy.scoring.kvcache.KvSubscriberConfig;
 import io.kvoy.scoring.kvcache.KvViewState;
+import io.kvoy.scoring.kvcache.OwnKeyCheck;
 import io.kvoy.scoring.kvcache.PrefixIndex;
 import io.kvoy.scoring.kvcache.PrefixIndexConfig;
 import io.kvoy.scoring.kvcache.SpeculativePrefixes;
@@ -33,29 +35,37 @@ import io.kvoy.server.config.ModelPool;
 import io.kvoy.server.extproc.ExchangeLimits;
 import io.kvoy.server.extproc.ExtProcServer;
 import io.kvoy.server.feedback.DecisionLog;
+import io.kvoy.server.feedback.DispatchBook;
 import io.kvoy.server.feedback.Feedback;
 import io.kvoy.server.feedback.KvEventMeters;
+import io.kvoy.server.feedback.OwnKeyMeters;
+import io.kvoy.server.feedback.ResponseHomes;
 import io.kvoy.server.feedback.WorkerMeterBook;
 import io.kvoy.server.fleet.KvSourceDiscovery;
 import io.kvoy.server.fleet.StaticFleet;
+import io.kvoy.server.handler.HandlerServer;
 import io.kvoy.server.metrics.KvoyMetrics;
 import io.kvoy.server.metrics.PoolMeters;
 import io.kvoy.server.metrics.ServerMeters;
 import io.kvoy.server.metrics.TokenizerState;
-import io.kvoy.tokenizer.FolderTokenizerLoader;
-import io.kvoy.tokenizer.TemplateChatText;
-import io.kvoy.tokenizer.TokenizerRegistry;
-import io.kvoy.tokenizer.TokenizerStatus;
-import io.kvoy.tokenizer.chat.ChatTemplateOptions;
+import io.kvoy.server.parity.ParityChecker;
+import io.kvoy.server.reports.ReportServer;
+import io.kvoy.server.tls.ServerIdentity;
+import io.kvoy.server.tokens.TokenSources;
+import io.kvoy.server.xds.XdsServer;
+import io.netty.handler.ssl.SslContext;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
+import java.security.SecureRandom;
 import java.time.Clock;
 import java.time.Duration;
+import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
@@ -63,6 +73,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -82,6 +93,7 @@ public final class KvoyServer implements AutoCloseable {
   private static final Duration SYNC_PATIENCE = Duration.ofSeconds(10);
 
   private static final Duration SWEEP_INTERVAL = Duration.ofMillis(100);
+  private static final Duration BOOK_SWEEP_INTERVAL = Duration.ofSeconds(1);
   private static final Duration READINESS_INTERVAL = Duration.ofMillis(100);
 
   /** Requests per decision thread that may wait; a few hundred milliseconds of work. */
@@ -90,32 +102,47 @@ public final class KvoyServer implements AutoCloseable {
   /** About 40 MB when full; entries live for seconds. */
   private static final int SPECULATIVE_BLOCKS = 1 << 20;
 
+  /** Stored answers of which it is known where they are; about 20 MB when full. */
+  private static final int RESPONSE_HOMES = 100_000;
+
   private static final LongSupplier NANO_CLOCK = System::nanoTime;
 
   private final Closing closing;
+  private final KvoyConfig.Listen doors;
+  private final Optional<KvoyConfig.Tls> tlsAtStart;
   private final KvoyMetrics metrics = new KvoyMetrics();
   private final FleetRegistry registry =
       new FleetRegistry(HealthSettings.DEFAULTS.withProbed(true), NANO_CLOCK);
   private final InFlightLedger ledger = new InFlightLedger(NANO_CLOCK);
-  private final TtftPredictor predictor = new TtftPredictor(LearningSettings.DEFAULTS);
-  private final TokenizerRegistry tokenizers =
-      new TokenizerRegistry(
-          new FolderTokenizerLoader(
-              TemplateChatText.factory(ChatTemplateOptions.DEFAULTS, Clock.systemUTC()),
-              FolderTokenizerLoader.Settings.DEFAULT),
-          Clock.systemUTC(),
-          TokenizerRegistry.Timing.DEFAULT);
+  private final TtftPredictor predictor = new TtftPredictor(LearningSettings.DEFAULTS, NANO_CLOCK);
   private final ScheduledExecutorService housekeeping =
       Executors.newSingleThreadScheduledExecutor(
           task -> Thread.ofPlatform().name("kvoy-housekeeping").daemon().unstarted(task));
   private final long startNanos = NANO_CLOCK.getAsLong();
   private final AtomicBoolean draining = new AtomicBoolean();
   private final KvEventMeters views;
+  private final OwnKeyCheck ownKeys;
   private final StaticFleet staticFleet;
+  private final TokenSources tokenizers;
+  private final ParityChecker parity;
   private final ExtProcServer extProc;
+
+  /** Null when no proxy is configured from here. */
+  private final @Nullable XdsServer xds;
+
+  /** Made from {@link #config}; what proxies that are configured from here are told. */
+  private volatile @Nullable EnvoyBootstrap envoyOptions;
 
   /** Null when the admin pages are switched off. */
   private final @Nullable AdminServer admin;
+
+  private final @Nullable HandlerServer handler;
+
+  /** Set once every door is open; the admin pages answer before that. */
+  private volatile boolean doorsOpen;
+
+  /** Set by housekeeping, read by whoever asks for readiness. */
+  private volatile boolean wasReady;
 
   /** The configuration in force; replaced by the watcher, read by every request. */
   private volatile KvoyConfigFile config;
@@ -126,33 +153,45 @@ public final class KvoyServer implements AutoCloseable {
   /** Made from {@link #config}; replaced as a whole, read by every request. */
   private volatile PoolTable pools;
 
-  private KvoyServer(KvoyConfigFile initial, Closing closing) throws IOException {
+  private KvoyServer(KvoyConfigFile initial, StartOptions start, Closing closing)
+      throws IOException {
     this.closing = closing;
     config = initial;
     limits = limits(initial.config());
     pools = new PoolTable(List.of());
     KvoyConfig settings = initial.config();
+    doors = settings.listen();
+    tlsAtStart = settings.tls();
     closing.add("metrics", metrics::close);
     closing.add("housekeeping", housekeeping::shutdownNow);
 
     LoadBook loads = new LoadBook(NANO_CLOCK, settings.defaults().staleAfter());
-    WorkerMeterBook workerMeters = new WorkerMeterBook(metrics, ledger, loads);
+    WorkerMeterBook workerMeters = new WorkerMeterBook(metrics, ledger, loads, predictor);
     registry.listen(workerMeters);
 
     SpeculativePrefixes speculative = new SpeculativePrefixes(SPECULATIVE_BLOCKS, NANO_CLOCK);
-    PrefixIndex index = new PrefixIndex(indexConfig(initial.pools()), speculative);
-    metrics.server().bindIndex(index::blocks, index::sharedBytes);
-    views = new KvEventMeters(metrics.server(), workerMeters);
+    ownKeys = new OwnKeyCheck(NANO_CLOCK, new OwnKeyMeters(workerMeters));
+    PrefixIndex index = new PrefixIndex(indexConfig(initial.pools()), speculative, ownKeys);
+    views = new KvEventMeters(metrics.server(), workerMeters, ownKeys, InstantSource.system());
+    showSpeculation(speculative);
+    metrics
+        .server()
+        .bindUnverifiedWorkers(() -> OwnKeyMeters.unverified(registry.fleet(), ownKeys));
     KvEventSubscriber events =
         new KvEventSubscriber(
             index, KvSubscriberConfig.DEFAULT, worker -> ledger.load(worker).inFlight(), views);
     closing.add("kv events", events::close);
-    registry.listen(change -> events.update(change.after().workers()));
+    registry.listen(
+        change -> {
+          events.update(change.after().workers());
+          ownKeys.retain(change.after().workers());
+        });
 
     Picker picker =
         new Picker(registry, loads, ledger, predictor, PickSettings.DEFAULTS, NANO_CLOCK);
     DecisionLog decisions =
         new DecisionLog(settings.feedback().decisionRecords(), System.nanoTime());
+    ResponseHomes homes = new ResponseHomes(RESPONSE_HOMES);
     Feedback feedback =
         new Feedback(
             registry::fleet,
@@ -160,30 +199,49 @@ public final class KvoyServer implements AutoCloseable {
             workerMeters,
             metrics.noPool(),
             speculative,
+            ownKeys,
             NANO_CLOCK,
             Clock.systemUTC(),
-            () -> config.config().feedback().responseHeaders());
+            () -> config.config().feedback().responseHeaders(),
+            homes);
+    Path folder = initial.source().resolveSibling(".").normalize();
+    tokenizers =
+        new TokenSources(
+            settings, folder, registry::fleet, this::metersOf, metrics.server(), NANO_CLOCK);
+    parity =
+        new ParityChecker(
+            tokenizers.asking(),
+            tokenizers::tokenizeToCompare,
+            tokenizers::setMatchesWorker,
+            () -> config.config().parity(),
+            NANO_CLOCK,
+            settings.logging().repeatPeriod());
     RoutingPipeline pipeline =
         new RoutingPipeline(
             () -> pools,
             registry::fleet,
             index,
             speculative,
+            ownKeys,
             picker,
             feedback,
             NANO_CLOCK,
             () -> config.config().timeouts().inFlightExpiry(),
             () ->
                 (int)
-                    Math.min(Integer.MAX_VALUE, config.config().limits().maxDecodedBody().bytes()));
+                    Math.min(Integer.MAX_VALUE, config.config().limits().maxDecodedBody().bytes()),
+            parity,
+            homes);
 
     KvSourceDiscovery discovery = new KvSourceDiscovery(registry);
     closing.add("kv discovery", discovery::close);
     staticFleet = new StaticFleet(registry, discovery);
     closing.add("tokenizers", tokenizers::close);
-    tokenizers.start();
     events.start();
     applyPools(initial);
+    tokenizers.start();
+    closing.add("parity", parity::close);
+    parity.start();
 
     HealthProber prober =
         new HealthProber(
@@ -209,27 +267,96 @@ public final class KvoyServer implements AutoCloseable {
     var _ =
         housekeeping.scheduleWithFixedDelay(
             () -> guarded(ledger::sweep), 0, SWEEP_INTERVAL.toMillis(), TimeUnit.MILLISECONDS);
+    var _ =
+        housekeeping.scheduleWithFixedDelay(
+            () -> guarded(() -> ownKeys.doWork(index)),
+            0,
+            SWEEP_INTERVAL.toMillis(),
+            TimeUnit.MILLISECONDS);
+
+    Optional<SslContext> tls = tls(settings, folder);
+    if (settings.listen().xds() instanceof ListenAddress.Tcp tcp) {
+      EnvoyBootstrap first = envoyOptions(settings);
+      envoyOptions = first;
+      xds =
+          XdsServer.start(
+              socket(tcp),
+              tls,
+              () -> Objects.requireNonNullElse(envoyOptions, first),
+              registry,
+              ledger,
+              () -> config.config().timeouts().inFlightExpiry(),
+              metrics.server(),
+              NANO_CLOCK);
+      closing.add("xds", xds::close);
+    } else {
+      xds = null;
+    }
 
     ConfigWatcher watcher =
-        new ConfigWatcher(initial, ConfigLoader.FileCheck.IGNORE, this::onConfig);
+        new ConfigWatcher(
+            initial, ConfigLoader.FileCheck.IGNORE, start.overrides(), this::onConfig);
     closing.add("config watcher", watcher::close);
     metrics.server().bindConfig(watcher::ageSeconds, () -> !watcher.status().problems().isEmpty());
     watcher.start();
 
-    DebugPages pages = new DebugPages(registry::fleet, views, ledger, loads, predictor, decisions);
+    DebugPages pages =
+        new DebugPages(
+            registry::fleet,
+            events::views,
+            views,
+            ownKeys,
+            ledger,
+            loads,
+            predictor,
+            decisions,
+            () -> pools,
+            tokenizers,
+            parity);
     if (settings.listen().admin() instanceof ListenAddress.Tcp tcp) {
       AdminServer started =
           AdminServer.start(
               socket(tcp),
               new AdminPages(
-                  this::readiness, metrics::writePage, pages::fleet, decisionPages(pages)));
+                  this::readiness,
+                  metrics::writePage,
+                  pages::fleet,
+                  () -> xds == null ? Map.of("listen", "off") : xds.page(),
+                  decisionPages(pages)));
       closing.add("admin pages", started::close);
       admin = started;
     } else {
       admin = null;
     }
-    extProc = ExtProcServer.start(extProcSettings(settings), pipeline, metrics.server());
+    SecureRandom secrets = new SecureRandom();
+    DispatchBook book =
+        new DispatchBook(
+            secrets::nextLong, NANO_CLOCK, () -> config.config().timeouts().inFlightExpiry());
+    metrics.server().bindAwaitedReports(book::size);
+    var _ =
+        housekeeping.scheduleWithFixedDelay(
+            () -> guarded(book::sweep), 0, BOOK_SWEEP_INTERVAL.toMillis(), TimeUnit.MILLISECONDS);
+    if (settings.listen().reports() instanceof ListenAddress.Tcp tcp) {
+      ReportServer reports = ReportServer.start(socket(tcp), book, metrics.server());
+      closing.add("reports", reports::close);
+    }
+    extProc =
+        ExtProcServer.start(
+            extProcSettings(settings, tls, start.conformanceHooks()),
+            pipeline,
+            book,
+            metrics.server());
     closing.add("ext_proc", extProc::close);
+    if (settings.listen().inferenceHandler() instanceof ListenAddress.Tcp tcp) {
+      HandlerServer started =
+          HandlerServer.start(
+              socket(tcp), pipeline, extProc.share(), () -> limits, book, metrics.server());
+      closing.add("inference handler", started::close);
+      handler = started;
+    } else {
+      handler = null;
+    }
+    doorsOpen = true;
     var _ =
         housekeeping.scheduleWithFixedDelay(
             () -> guarded(this::publishReadiness),
@@ -244,25 +371,62 @@ public final class KvoyServer implements AutoCloseable {
    * @throws IOException when a port is taken or a socket cannot be opened; nothing is left running
    */
   public static KvoyServer start(KvoyConfigFile config) throws IOException {
+    return start(config, StartOptions.NONE);
+  }
+
+  /** The same with what the command line says. */
+  public static KvoyServer start(KvoyConfigFile file, StartOptions options) throws IOException {
     Closing closing = new Closing();
+    KvoyConfigFile config = file.with(options.overrides().apply(file.config()));
     KvoyServer server;
     try {
-      server = new KvoyServer(config, closing);
+      server = new KvoyServer(config, options, closing);
     } catch (IOException | RuntimeException e) {
       closing.close();
       throw e;
     }
     LOG.info(
-        "kvoy_started ext_proc={} health={} admin={} pools={} workers={}",
+        "kvoy_started ext_proc={} health={} admin={} xds={} pools={} workers={}",
         server.extProc.port(),
         server.extProc.healthPort(),
         server.adminPort(),
+        server.xdsPort(),
         config.pools().size(),
         server.registry.fleet().workers().size());
     return server;
   }
 
-  private ExtProcServer.Settings extProcSettings(KvoyConfig settings) throws IOException {
+  private static EnvoyBootstrap envoyOptions(KvoyConfig settings) throws IOException {
+    try {
+      return settings.envoy().options(settings.listen(), settings.tls(), settings.limits());
+    } catch (IllegalArgumentException wrong) {
+      throw new IOException("no configuration for Envoys: " + wrong.getMessage(), wrong);
+    }
+  }
+
+  private Optional<SslContext> tls(KvoyConfig settings, Path folder) throws IOException {
+    if (settings.tls().isEmpty()) {
+      metrics.server().bindTls(() -> Double.NaN);
+      return Optional.empty();
+    }
+    KvoyConfig.Tls tls = settings.tls().get();
+    ServerIdentity identity =
+        ServerIdentity.start(
+            tls.certificateFolder().map(folder::resolve),
+            InstantSource.system(),
+            metrics.server()::tlsReload);
+    metrics.server().bindTls(() -> identity.secondsLeft(InstantSource.system()));
+    var _ =
+        housekeeping.scheduleWithFixedDelay(
+            () -> guarded(identity::doWork),
+            tls.checkFiles().toMillis(),
+            tls.checkFiles().toMillis(),
+            TimeUnit.MILLISECONDS);
+    return Optional.of(identity.sslContext());
+  }
+
+  private ExtProcServer.Settings extProcSettings(
+      KvoyConfig settings, Optional<SslContext> tls, boolean conformanceHooks) throws IOException {
     int threads =
         settings.tokenizers().threads() > 0
             ? settings.tokenizers().threads()
@@ -274,9 +438,11 @@ public final class KvoyServer implements AutoCloseable {
                     new IOException(
                         "listen.extProc is off and there is no other door yet; give it a port")),
         socket(settings.listen().health()),
+        tls,
         () -> limits,
         threads,
-        threads * DECISION_QUEUE_PER_THREAD);
+        threads * DECISION_QUEUE_PER_THREAD,
+        conformanceHooks);
   }
 
   private static ExchangeLimits limits(KvoyConfig present) {
@@ -297,6 +463,16 @@ public final class KvoyServer implements AutoCloseable {
       case ListenAddress.Tcp tcp -> Optional.of(socket(tcp));
       case ListenAddress.Off _ -> Optional.empty();
     };
+  }
+
+  private void showSpeculation(SpeculativePrefixes speculative) {
+    ServerMeters server = metrics.server();
+    server.bindSpeculative(() -> speculative.counts().live());
+    server.bindSpeculativeEnd("confirmed", () -> speculative.counts().confirmed());
+    server.bindSpeculativeEnd("contradicted", () -> speculative.counts().contradicted());
+    server.bindSpeculativeEnd("withdrawn", () -> speculative.counts().withdrawn());
+    server.bindSpeculativeEnd("expired", () -> speculative.counts().expired());
+    server.bindSpeculativeEnd("displaced", () -> speculative.counts().displaced());
   }
 
   /** The largest canonical block that divides the block size of every pool, 16 at most. */
@@ -342,6 +518,9 @@ public final class KvoyServer implements AutoCloseable {
         limits = limits(current.config());
         ServerCommand.applyLogLevels(current.config());
         applyPools(current);
+        applyEnvoy(current.config());
+        // Another tokenizer, template or name may be right now, or wrong.
+        ownKeys.forgetAll();
         metrics.server().configReload(ServerMeters.Reload.OK);
         LOG.info(
             "config_reloaded pools={} workers={} waiting_for_restart={}",
@@ -356,25 +535,45 @@ public final class KvoyServer implements AutoCloseable {
     }
   }
 
+  /** The doors are those of the start, whatever the file says meanwhile. */
+  private void applyEnvoy(KvoyConfig present) {
+    XdsServer door = xds;
+    if (door == null) {
+      return;
+    }
+    try {
+      envoyOptions = present.envoy().options(doors, tlsAtStart, present.limits());
+      door.changed();
+    } catch (IllegalArgumentException wrong) {
+      LOG.warn("xds_options_kept until=restart problem=\"{}\"", wrong.getMessage());
+    }
+  }
+
   private void applyPools(KvoyConfigFile file) {
-    Map<String, Path> folders = new HashMap<>();
     List<ModelPoolRuntime> runtimes = new ArrayList<>();
     Map<String, ModelPoolRuntime> before = new HashMap<>();
     pools.pools().forEach(pool -> before.put(pool.name(), pool));
+    tokenizers.apply(file);
     for (ModelPool pool : file.pools()) {
-      if (pool.chatTemplate().isPresent()) {
-        // Another template than the folder's is not rendered yet, and the folder's would be wrong.
-        LOG.warn("chat_template_not_supported pool={} effect=\"load alone\"", pool.name());
-      } else {
-        pool.tokenizer().ifPresent(folder -> folders.put(pool.name(), folder));
-      }
-      ModelPoolRuntime old = before.remove(pool.name());
-      runtimes.add(new ModelPoolRuntime(pool, tokenizers.forModel(pool.name()), meters(pool, old)));
+      PoolMeters meters = meters(pool, before.remove(pool.name()));
+      meters.bindTokenizerBytes(() -> tokenizers.memoryBytes(pool.name()));
+      runtimes.add(
+          new ModelPoolRuntime(
+              pool, tokenizers.forPool(pool.name()), tokenizers.workersOf(pool.name()), meters));
     }
-    tokenizers.update(folders);
     pools = new PoolTable(runtimes);
+    parity.retain(runtimes.stream().map(ModelPoolRuntime::name).collect(Collectors.toSet()));
     staticFleet.apply(file.pools());
     before.values().forEach(gone -> gone.meters().close());
+  }
+
+  private @Nullable PoolMeters metersOf(String pool) {
+    for (ModelPoolRuntime runtime : pools.pools()) {
+      if (runtime.name().equals(pool)) {
+        return runtime.meters();
+      }
+    }
+    return null;
   }
 
   /** Meters go on unless the model names, which are tags, have changed. */
@@ -399,19 +598,22 @@ public final class KvoyServer implements AutoCloseable {
     if (draining.get()) {
       missing.add("draining");
     }
+    if (!doorsOpen) {
+      missing.add("the ext_proc port");
+    }
     Fleet fleet = registry.fleet();
     boolean patient = NANO_CLOCK.getAsLong() - startNanos < SYNC_PATIENCE.toNanos();
     for (ModelPoolRuntime pool : pools.pools()) {
       if (fleet.readyCount(pool.name()) == 0) {
         missing.add("a ready worker in pool " + pool.name());
       }
-      TokenizerStatus tokenizer = tokenizers.statuses().get(pool.name());
-      if (tokenizer instanceof TokenizerStatus.Loading) {
+      // Later on a reload may bring tokenizers: their pools go by load until they are there.
+      if (!wasReady && tokenizers.state(pool.config()) == TokenizerState.LOADING) {
         missing.add("tokenizer of pool " + pool.name());
       }
       if (patient) {
         for (Worker worker : fleet.workers(pool.name())) {
-          if (!worker.kvEvents().isEmpty()
+          if (!worker.kv().ranks().isEmpty()
               && fleet.health(worker).isReady()
               && views.view(worker) == KvViewState.SYNCING) {
             missing.add("KV events of worker " + worker.name());
@@ -423,22 +625,14 @@ public final class KvoyServer implements AutoCloseable {
   }
 
   private void publishReadiness() {
-    extProc.setReady(readiness() instanceof Readiness.Ready);
-    tokenizers
-        .statuses()
-        .forEach(
-            (pool, status) ->
-                pools.pools().stream()
-                    .filter(runtime -> runtime.name().equals(pool))
-                    .forEach(runtime -> runtime.meters().tokenizer(word(status))));
-  }
-
-  private static TokenizerState word(TokenizerStatus status) {
-    return switch (status) {
-      case TokenizerStatus.Loading _ -> TokenizerState.LOADING;
-      case TokenizerStatus.Ready _ -> TokenizerState.READY;
-      case TokenizerStatus.Failed _, TokenizerStatus.Mismatch _ -> TokenizerState.FAILED;
-    };
+    boolean isReady = readiness() instanceof Readiness.Ready;
+    if (isReady) {
+      wasReady = true;
+    }
+    extProc.setReady(isReady);
+    for (ModelPoolRuntime pool : pools.pools()) {
+      pool.meters().tokenizer(tokenizers.state(pool.config()));
+    }
   }
 
   /** A periodic job must survive its own bugs. */
@@ -468,6 +662,16 @@ public final class KvoyServer implements AutoCloseable {
   /** The bound ext_proc port. */
   public int extProcPort() {
     return extProc.port();
+  }
+
+  /** The bound xDS port, -1 when it is off. */
+  public int xdsPort() {
+    return xds == null ? -1 : xds.port();
+  }
+
+  /** The bound port of the inference handler, -1 when it is off. */
+  public int handlerPort() {
+    return handler == null ? -1 : handler.port();
   }
 
   /** The bound admin port, -1 when it is off. */

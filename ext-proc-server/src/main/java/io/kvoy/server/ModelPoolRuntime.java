@@ -3,6 +3,7 @@ package io.kvoy.server;
 
 import io.kvoy.server.config.ModelPool;
 import io.kvoy.server.metrics.PoolMeters;
+import io.kvoy.server.tokens.WorkerTokens;
 import io.kvoy.tokenizer.PromptTokenizer;
 import org.jspecify.annotations.Nullable;
 
@@ -11,9 +12,15 @@ import org.jspecify.annotations.Nullable;
  *
  * @param config as in the file
  * @param tokenizer answers {@code Unavailable} while its files are loading or missing
+ * @param workerTokens asks its workers instead; null for pools with a tokenizer of their own or
+ *     none
  * @param meters its meters
  */
-public record ModelPoolRuntime(ModelPool config, PromptTokenizer tokenizer, PoolMeters meters) {
+public record ModelPoolRuntime(
+    ModelPool config,
+    PromptTokenizer tokenizer,
+    @Nullable WorkerTokens workerTokens,
+    PoolMeters meters) {
 
   public String name() {
     return config.name();

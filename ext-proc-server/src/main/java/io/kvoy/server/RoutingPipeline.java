@@ -3,20 +3,25 @@ package io.kvoy.server;
 
 import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.InferenceRequest;
-import io.kvoy.inference.InferenceRequest.Truncation;
 import io.kvoy.inference.RequestParse;
 import io.kvoy.inference.dialect.BodyDecoder;
 import io.kvoy.inference.dialect.Dialects;
-import io.kvoy.inference.dialect.ErrorBody;
+import io.kvoy.inference.dialect.ParseOptions;
+import io.kvoy.inference.dialect.ParsedBody;
+import io.kvoy.inference.dialect.StreamOptions;
+import io.kvoy.inference.json.SpliceableBody;
 import io.kvoy.scoring.fleet.Endpoint;
 import io.kvoy.scoring.fleet.Fleet;
 import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.kvcache.BlockKeys;
 import io.kvoy.scoring.kvcache.CacheIdentity;
 import io.kvoy.scoring.kvcache.KvViewState;
+import io.kvoy.scoring.kvcache.OwnKeyCheck;
 import io.kvoy.scoring.kvcache.PrefixIndex;
 import io.kvoy.scoring.kvcache.PrefixMatch;
 import io.kvoy.scoring.kvcache.SpeculativePrefixes;
+import io.kvoy.scoring.kvcache.Tier;
+import io.kvoy.scoring.kvcache.TierShares;
 import io.kvoy.scoring.pick.CachedTokens;
 import io.kvoy.scoring.pick.Pick;
 import io.kvoy.scoring.pick.PickRequest;
@@ -25,11 +30,16 @@ import io.kvoy.scoring.pick.PickRequest.Tokens;
 import io.kvoy.scoring.pick.Picker;
 import io.kvoy.server.feedback.Dispatch;
 import io.kvoy.server.feedback.Feedback;
+import io.kvoy.server.feedback.ResponseHomes;
+import io.kvoy.server.feedback.Sessions;
 import io.kvoy.server.metrics.RequestOutcome;
+import io.kvoy.server.metrics.ResponseHome;
+import io.kvoy.server.tokens.WorkerTokens;
 import io.kvoy.tokenizer.Tokenization;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.Consumer;
 import java.util.function.IntSupplier;
 import java.util.function.LongSupplier;
@@ -56,10 +66,7 @@ import org.jspecify.annotations.Nullable;
  * <p>Called from any thread; holds no lock and does no I/O.
  */
 public final class RoutingPipeline {
-  /** Suggested pause for a client that found no ready worker; a health interval or two. */
-  private static final int RETRY_AFTER_SECONDS = 2;
-
-  /** No request is turned away for its predicted time; that is for a policy to say. */
+  /** No request is turned away for its predicted time. */
   private static final double NO_LIMIT_MILLIS = 0;
 
   /**
@@ -67,44 +74,72 @@ public final class RoutingPipeline {
    */
   private static final long SPECULATIVE_TTL_NANOS = 2_000_000_000L;
 
+  /**
+   * How long a prompt is remembered of a worker without events, which will never tell that it is
+   * gone: a busy worker of 100 000 tokens of KV turns its cache over within minutes.
+   */
+  private static final long REMEMBERED_TTL_NANOS = 300_000_000_000L;
+
   /** Output tokens assumed when a request sets no limit or an absurd one. */
   private static final int MAX_EXPECTED_OUTPUT_TOKENS = 4096;
+
+  /** Sessions whose last worker is remembered. */
+  private static final int SESSIONS = 1 << 16;
+
+  /** Tenant of every request while none are told apart. */
+  private static final String NO_TENANT = "";
+
+  /** Where stored answers are read, cancelled and deleted, by id. */
+  private static final String STORED_RESPONSES = "/v1/responses/";
 
   private final Supplier<PoolTable> pools;
   private final Supplier<Fleet> fleet;
   private final PrefixIndex index;
   private final SpeculativePrefixes speculative;
+  private final OwnKeyCheck ownKeys;
   private final Picker picker;
   private final Feedback feedback;
   private final LongSupplier nanoClock;
   private final Supplier<Duration> inFlightTtl;
   private final IntSupplier maxDecodedBytes;
+  private final RoutedObserver routed;
+  private final ResponseHomes homes;
+  private final Sessions sessions = new Sessions(SESSIONS);
 
   /**
    * @param pools the present pools; a reload changes what it returns
    * @param fleet the present fleet
+   * @param ownKeys told what is routed where, to compare it with what the workers store
    * @param inFlightTtl when a request whose end nobody reports is forgotten
    * @param maxDecodedBytes largest body after decompression
+   * @param routed told of every request that got a worker
+   * @param homes where answers that a request may continue were made
    */
   public RoutingPipeline(
       Supplier<PoolTable> pools,
       Supplier<Fleet> fleet,
       PrefixIndex index,
       SpeculativePrefixes speculative,
+      OwnKeyCheck ownKeys,
       Picker picker,
       Feedback feedback,
       LongSupplier nanoClock,
       Supplier<Duration> inFlightTtl,
-      IntSupplier maxDecodedBytes) {
+      IntSupplier maxDecodedBytes,
+      RoutedObserver routed,
+      ResponseHomes homes) {
     this.pools = pools;
     this.fleet = fleet;
     this.index = index;
     this.speculative = speculative;
+    this.ownKeys = ownKeys;
     this.picker = picker;
     this.feedback = feedback;
     this.nanoClock = nanoClock;
     this.inFlightTtl = inFlightTtl;
     this.maxDecodedBytes = maxDecodedBytes;
+    this.routed = routed;
+    this.homes = homes;
   }
 
   // ---- understand: bytes to block keys ----
@@ -114,41 +149,64 @@ public final class RoutingPipeline {
    *
    * @param early told what is known before the tokens are, for a deadline that does not wait for
    *     them
+   * @param done told the result, once: on this thread, or later on another one when a worker is
+   *     asked for the tokens
    */
-  public Understanding understand(
-      RequestHead head, byte[] body, Consumer<? super Understanding> early) {
+  public void understand(
+      RequestHead head,
+      byte[] body,
+      Consumer<? super Understanding> early,
+      Consumer<? super Understanding> done) {
     long start = nanoClock.getAsLong();
     if (head.api() == ApiKind.OTHER) {
-      return unread(head, "not_an_inference_path");
+      done.accept(unread(head, "not_an_inference_path"));
+      return;
     }
-    return switch (BodyDecoder.decode(body, head.contentEncoding(), maxDecodedBytes.getAsInt())) {
-      case BodyDecoder.Decoded.Plain plain -> parsed(head, plain.body(), early, start);
+    switch (BodyDecoder.decode(body, head.contentEncoding(), maxDecodedBytes.getAsInt())) {
+      case BodyDecoder.Decoded.Plain plain -> parsed(head, plain.body(), early, done, start);
       // The worker may well know the encoding.
-      case BodyDecoder.Decoded.Unsupported _ -> unread(head, "content_encoding");
+      case BodyDecoder.Decoded.Unsupported _ -> done.accept(unread(head, "content_encoding"));
       case BodyDecoder.Decoded.TooLarge _ ->
-          refused(
-              head,
-              413,
-              "The decompressed request body is larger than the limit.",
-              RequestOutcome.TOO_LARGE);
+          done.accept(
+              refused(
+                  head,
+                  RequestOutcome.TOO_LARGE,
+                  "The decompressed request body is larger than the limit."));
       case BodyDecoder.Decoded.Corrupt _ ->
-          refused(
-              head,
-              400,
-              "The request body is not what its content-encoding says.",
-              RequestOutcome.BAD_REQUEST);
-    };
+          done.accept(
+              refused(
+                  head,
+                  RequestOutcome.BAD_REQUEST,
+                  "The request body is not what its content-encoding says."));
+    }
   }
 
-  private Understanding parsed(
-      RequestHead head, byte[] body, Consumer<? super Understanding> early, long start) {
-    return switch (Dialects.parse(head.api(), body)) {
-      case RequestParse.Parsed(InferenceRequest request) -> tokenized(head, request, early, start);
-      case RequestParse.PassThrough(ApiKind _, String reason) -> unread(head, reason);
+  private void parsed(
+      RequestHead head,
+      byte[] body,
+      Consumer<? super Understanding> early,
+      Consumer<? super Understanding> done,
+      long start) {
+    ParsedBody read = Dialects.read(head.api(), body, ParseOptions.DEFAULTS);
+    switch (read.parse()) {
+      case RequestParse.Parsed(InferenceRequest request) ->
+          tokenized(
+              new Read(head, request, Objects.requireNonNull(read.body()), null, start),
+              early,
+              done);
+      case RequestParse.PassThrough(ApiKind _, String reason) -> done.accept(unread(head, reason));
       case RequestParse.Malformed(ApiKind _, String message, String _) ->
-          refused(head, 400, message, RequestOutcome.BAD_REQUEST);
-    };
+          done.accept(refused(head, RequestOutcome.BAD_REQUEST, message));
+    }
   }
+
+  /** A request that was read, and when that began. */
+  private record Read(
+      RequestHead head,
+      InferenceRequest request,
+      SpliceableBody body,
+      @Nullable EditedBody edited,
+      long startNanos) {}
 
   /**
    * For a request whose body is not there, not readable in time, or none of ours: by load alone.
@@ -160,78 +218,113 @@ public final class RoutingPipeline {
     if (head.api() != ApiKind.OTHER && present.pools().size() > 1) {
       return new Understanding.Refused(
           head,
-          new RoutingDecision.Reject(
-              503,
-              ErrorBody.of(head.api(), 503, "The request could not be read in time. Try again."),
+          RoutingDecision.Reject.of(
+              head.api(),
               RequestOutcome.OVERLOADED,
-              RETRY_AFTER_SECONDS));
+              "The request could not be read in time. Try again."));
     }
-    return new Understanding.Routable(head, present.first(), null, List.of(), 0, reason, 0);
+    return new Understanding.Routable(
+        head, present.first(), null, List.of(), 0, reason, null, null, 0);
   }
 
-  private Understanding tokenized(
-      RequestHead head,
-      InferenceRequest request,
-      Consumer<? super Understanding> early,
-      long start) {
+  private void tokenized(
+      Read parsed, Consumer<? super Understanding> early, Consumer<? super Understanding> done) {
+    InferenceRequest request = parsed.request();
     ModelPoolRuntime pool = pools.get().serving(request.model());
     if (pool == null) {
-      return refused(
-          head,
-          404,
-          "The model `" + request.model() + "` does not exist.",
-          RequestOutcome.UNKNOWN_MODEL);
+      done.accept(
+          refused(
+              parsed.head(),
+              RequestOutcome.UNKNOWN_MODEL,
+              "The model `" + request.model() + "` does not exist."));
+      return;
     }
-    early.accept(routable(head, pool, request, List.of(), 0, "deadline", start));
-    return switch (pool.tokenizer().tokenize(request.prompt())) {
-      case Tokenization.Exact exact -> exact(head, pool, request, exact.prompts(), start);
-      case Tokenization.Estimated(int estimate, String reason) ->
-          routable(head, pool, request, List.of(), estimate, reason, start);
-      case Tokenization.Unavailable(String reason) ->
-          routable(head, pool, request, List.of(), 0, reason, start);
+    Read read =
+        new Read(
+            parsed.head(),
+            request,
+            parsed.body(),
+            pool.config().injectUsage() ? asksForUsage(parsed) : null,
+            parsed.startNanos());
+    early.accept(routable(read, pool, List.of(), 0, "deadline"));
+    WorkerTokens workerTokens = pool.workerTokens();
+    if (workerTokens == null) {
+      done.accept(keyed(read, pool, pool.tokenizer().tokenize(request)));
+    } else {
+      workerTokens.tokenize(
+          request, read.body().bytes(), tokens -> done.accept(keyed(read, pool, tokens)));
+    }
+  }
+
+  /**
+   * The body with a question for usage in it, where the answer would bring none and the question
+   * can be hidden from the client again. Stream options of the client's own are left alone: others
+   * of them take effect only together with this one. So are requests for several choices, whose
+   * chunks cannot be made what they would have been.
+   */
+  private static @Nullable EditedBody asksForUsage(Read read) {
+    return read.request().stream()
+            && !read.request().includeUsage()
+            && read.head().editable()
+            && !read.body().has("stream_options")
+            && (!read.body().has("n") || read.body().has("n", "1"))
+            && read.request().promptCount() == 1
+        ? new EditedBody(read.body().apply(List.of(StreamOptions.REQUEST_USAGE)))
+        : null;
+  }
+
+  private Understanding keyed(Read read, ModelPoolRuntime pool, Tokenization tokens) {
+    return switch (tokens) {
+      case Tokenization.Exact exact ->
+          routable(read, pool, keys(read, pool, exact), exact.totalTokens(), "");
+      case Tokenization.Estimated(int estimate, String reason, int[] prefix) ->
+          routable(
+              read,
+              pool,
+              prefix.length == 0
+                  ? List.of()
+                  : keys(read, pool, new Tokenization.Exact(List.of(prefix))),
+              estimate,
+              reason);
+      case Tokenization.Unavailable(String reason) -> routable(read, pool, List.of(), 0, reason);
     };
   }
 
-  private Understanding exact(
-      RequestHead head,
-      ModelPoolRuntime pool,
-      InferenceRequest request,
-      List<int[]> prompts,
-      long start) {
-    Truncation truncation = request.truncation();
-    if (truncation != null && truncation.maxTokens() < 0) {
-      // As many as the worker's model length leaves: not known here.
-      int tokens = prompts.stream().mapToInt(ids -> ids.length).sum();
-      return routable(head, pool, request, List.of(), tokens, "truncation", start);
-    }
+  private List<BlockKeys> keys(Read read, ModelPoolRuntime pool, Tokenization.Exact exact) {
+    InferenceRequest request = read.request();
     CacheIdentity identity = CacheIdentity.of(pool.adapter(request.model()), request.cacheSalt());
-    List<BlockKeys> keys = new ArrayList<>(prompts.size());
-    int tokens = 0;
-    for (int[] whole : prompts) {
-      int[] ids = truncation == null ? whole : truncation.of(whole);
-      keys.add(BlockKeys.of(identity, ids, index.blockSize()));
-      tokens += ids.length;
+    Tokenization.Growth growth = exact.growth();
+    if (growth != null) {
+      // The next turn of a conversation has most keys of the one before.
+      int[] ids = exact.prompts().getFirst();
+      return List.of(
+          growth.grown(
+              BlockKeys.class,
+              (before, shared) -> BlockKeys.of(identity, ids, index.blockSize(), before, shared)));
     }
-    return routable(head, pool, request, keys, tokens, "", start);
+    List<BlockKeys> keys = new ArrayList<>(exact.prompts().size());
+    for (int[] ids : exact.prompts()) {
+      keys.add(BlockKeys.of(identity, ids, index.blockSize()));
+    }
+    return keys;
   }
 
   private Understanding routable(
-      RequestHead head,
-      ModelPoolRuntime pool,
-      InferenceRequest request,
-      List<BlockKeys> keys,
-      int promptTokens,
-      String degraded,
-      long start) {
+      Read read, ModelPoolRuntime pool, List<BlockKeys> keys, int promptTokens, String degraded) {
     return new Understanding.Routable(
-        head, pool, request, keys, promptTokens, degraded, nanoClock.getAsLong() - start);
+        read.head(),
+        pool,
+        read.request(),
+        keys,
+        promptTokens,
+        degraded,
+        read.body(),
+        read.edited(),
+        nanoClock.getAsLong() - read.startNanos());
   }
 
-  private static Understanding refused(
-      RequestHead head, int status, String message, RequestOutcome outcome) {
-    return new Understanding.Refused(
-        head,
-        new RoutingDecision.Reject(status, ErrorBody.of(head.api(), status, message), outcome, 0));
+  private static Understanding refused(RequestHead head, RequestOutcome outcome, String message) {
+    return new Understanding.Refused(head, RoutingDecision.Reject.of(head.api(), outcome, message));
   }
 
   // ---- decide: block keys to a worker ----
@@ -250,6 +343,17 @@ public final class RoutingPipeline {
 
   private RoutingDecision route(Understanding.Routable request, World world) {
     List<Worker> candidates = candidates(request, world);
+    Worker home = home(request, candidates, world);
+    RoutingDecision decision = route(request, world, home == null ? candidates : List.of(home));
+    if (home != null && decision instanceof RoutingDecision.Reject && candidates.size() > 1) {
+      // An answer without its past is still better said by the worker than by us.
+      return route(request, world, candidates);
+    }
+    return decision;
+  }
+
+  private RoutingDecision route(
+      Understanding.Routable request, World world, List<Worker> candidates) {
     long lookUpStart = nanoClock.getAsLong();
     List<PrefixMatch> matches = lookUp(request, candidates);
     if (request.exact()) {
@@ -259,45 +363,82 @@ public final class RoutingPipeline {
     return switch (picker.pick(wanted, world.fleet())) {
       case Pick.Picked picked -> {
         for (int i = 0; i < matches.size(); i++) {
-          speculative.routed(
-              picked.worker(), request.prompts().get(i), matches.get(i), speculativeTtl(picked));
+          PrefixMatch match = matches.get(i);
+          BlockKeys prompt = request.prompts().get(i);
+          speculative.routed(picked.worker(), prompt, match, speculativeTtl(match, picked));
+          ownKeys.routed(picked.worker(), prompt, match);
+          for (Tier tier : Tier.values()) {
+            request.pool().meters().hitTokens(tier, match.cachedTokens(picked.worker(), tier));
+          }
         }
+        sessions.picked(request.head().wishes().session(), picked.worker());
         Dispatch dispatch = feedback.dispatched(request, world, picked, wanted);
-        yield new RoutingDecision.Route(dispatch);
+        routed.routed(request, picked.worker());
+        yield new RoutingDecision.Route(dispatch, request.edited());
       }
       case Pick.Saturated saturated -> {
         feedback.rejected(request.pool(), request.head().api(), RequestOutcome.SATURATED);
-        yield new RoutingDecision.Reject(
-            429,
-            ErrorBody.of(
-                request.head().api(), 429, "All workers of this model are busy. Try again later."),
-            RequestOutcome.SATURATED,
-            (int) Math.max(1, Math.ceilDiv(saturated.retryAfter().toMillis(), 1000L)));
+        yield RoutingDecision.Reject.of(request.head().api(), RequestOutcome.SATURATED)
+            .retryAfter(saturated.retryAfter());
       }
       case Pick.NoCandidate _ -> {
         feedback.rejected(request.pool(), request.head().api(), RequestOutcome.NO_CANDIDATE);
-        yield new RoutingDecision.Reject(
-            503,
-            ErrorBody.of(
-                request.head().api(), 503, "No worker of this model is ready. Try again shortly."),
-            RequestOutcome.NO_CANDIDATE,
-            RETRY_AFTER_SECONDS);
+        yield RoutingDecision.Reject.of(request.head().api(), RequestOutcome.NO_CANDIDATE);
       }
     };
   }
 
   /** A worker that needs twice the predicted time has most likely not taken the prompt at all. */
-  private static long speculativeTtl(Pick.Picked picked) {
-    return SPECULATIVE_TTL_NANOS + (long) (2 * picked.prediction().totalMillis() * 1e6);
+  private static long speculativeTtl(PrefixMatch match, Pick.Picked picked) {
+    return match.view(picked.worker()).trust() == KvViewState.Trust.NONE
+        ? REMEMBERED_TTL_NANOS
+        : SPECULATIVE_TTL_NANOS + (long) (2 * picked.prediction().totalMillis() * 1e6);
   }
 
   /** Workers of the pool, restricted to the proxy's subset hint if it gave one. */
   private static List<Worker> candidates(Understanding.Routable request, World world) {
     List<Worker> all = world.fleet().workers(request.pool().name());
     List<Endpoint> subset = request.head().subset();
-    return subset == null
-        ? all
-        : all.stream().filter(worker -> subset.contains(worker.endpoint())).toList();
+    List<Worker> allowed =
+        subset == null
+            ? all
+            : all.stream().filter(worker -> subset.contains(worker.endpoint())).toList();
+    return ConformanceHooks.restrict(allowed, request.head().wishes().endpoints());
+  }
+
+  /**
+   * The worker that holds what this request continues or asks for; null when it stands alone or
+   * nobody ready holds it.
+   */
+  private @Nullable Worker home(
+      Understanding.Routable request, List<Worker> candidates, World world) {
+    String id = continued(request);
+    if (id == null) {
+      return null;
+    }
+    Worker home = homes.home(NO_TENANT, id);
+    ResponseHome found =
+        home == null
+            ? ResponseHome.UNKNOWN
+            : !ResponseHomes.lives(home, world.fleet())
+                ? ResponseHome.GONE
+                : !candidates.contains(home) || !world.fleet().health(home).isReady()
+                    ? ResponseHome.NOT_READY
+                    : ResponseHome.FOUND;
+    request.pool().meters().responseHome(found);
+    return found == ResponseHome.FOUND ? home : null;
+  }
+
+  private static @Nullable String continued(Understanding.Routable request) {
+    if (request.request() != null) {
+      return request.request().previousResponseId();
+    }
+    String path = request.head().path();
+    if (!path.startsWith(STORED_RESPONSES)) {
+      return null;
+    }
+    String[] rest = path.substring(STORED_RESPONSES.length()).split("[/?]", 2);
+    return rest[0].isEmpty() ? null : rest[0];
   }
 
   /** One look-up per prompt; a request may carry several. */
@@ -307,9 +448,20 @@ public final class RoutingPipeline {
       PrefixMatch match = new PrefixMatch();
       index.lookup(prompt, candidates, match);
       speculative.merge(prompt, match);
+      ownKeys.discount(prompt, candidates, match);
+      request.pool().meters().lookup(isHit(candidates, match));
       matches.add(match);
     }
     return matches;
+  }
+
+  private static boolean isHit(List<Worker> candidates, PrefixMatch match) {
+    for (Worker worker : candidates) {
+      if (match.cachedTokensAnyTier(worker) > 0) {
+        return true;
+      }
+    }
+    return false;
   }
 
   private PickRequest pickRequest(
@@ -323,23 +475,43 @@ public final class RoutingPipeline {
         candidates,
         request.promptTokens(),
         known,
-        new Held(matches),
+        new Held(request.prompts(), matches),
         cacheKnowledge(candidates, matches),
         expectedOutput(request.request()),
         Feedback.reportsFirstToken(request),
         inFlightTtl.get(),
-        NO_LIMIT_MILLIS,
-        null,
-        0);
+        limitMillis(request),
+        sessions.last(request.head().wishes().session()),
+        request.pool().config().fallbacks(),
+        adapter(request));
   }
 
-  /** What workers hold, and will hold, of all prompts of a request together. */
-  private record Held(List<PrefixMatch> matches) implements CachedTokens {
+  private static @Nullable String adapter(Understanding.Routable request) {
+    return request.request() == null ? null : request.pool().adapter(request.request().model());
+  }
+
+  private static double limitMillis(Understanding.Routable request) {
+    return request.pool().config().refuseOverTarget()
+        ? request.targetTtftMillis()
+        : NO_LIMIT_MILLIS;
+  }
+
+  /**
+   * What workers hold, and will hold, of all prompts of a request together. Of a worker without
+   * events what we routed there counts as held: nobody will confirm it, and by the time another
+   * request comes it has mostly been read.
+   */
+  private record Held(List<BlockKeys> prompts, List<PrefixMatch> matches) implements CachedTokens {
+    private static boolean isRemembered(PrefixMatch match, Worker worker) {
+      return match.view(worker).trust() == KvViewState.Trust.NONE;
+    }
+
     @Override
     public int on(Worker worker) {
       int cached = 0;
       for (PrefixMatch match : matches) {
-        cached += match.cachedTokens(worker);
+        cached +=
+            isRemembered(match, worker) ? match.expectedTokens(worker) : match.cachedTokens(worker);
       }
       return cached;
     }
@@ -351,6 +523,40 @@ public final class RoutingPipeline {
         expected += match.expectedTokens(worker);
       }
       return expected;
+    }
+
+    @Override
+    public long prefixKey(int tokens) {
+      if (prompts.size() != 1) {
+        return 0;
+      }
+      BlockKeys prompt = prompts.getFirst();
+      int blocks = tokens / prompt.blockSize();
+      return blocks > 0 && blocks <= prompt.blocks() ? prompt.key(blocks - 1) : 0;
+    }
+
+    @Override
+    public int anywhereOn(Worker worker) {
+      int held = 0;
+      for (PrefixMatch match : matches) {
+        held +=
+            isRemembered(match, worker)
+                ? match.expectedTokens(worker)
+                : match.cachedTokensAnyTier(worker);
+      }
+      return held;
+    }
+
+    @Override
+    public double worthOn(Worker worker) {
+      double worth = 0;
+      for (PrefixMatch match : matches) {
+        worth +=
+            isRemembered(match, worker)
+                ? match.expectedTokens(worker)
+                : match.savedTokens(worker, TierShares.DEFAULT);
+      }
+      return worth;
     }
   }
 

@@ -2,6 +2,7 @@
 package io.kvoy.server;
 
 import io.kvoy.inference.InferenceRequest;
+import io.kvoy.inference.json.SpliceableBody;
 import io.kvoy.scoring.kvcache.BlockKeys;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -21,9 +22,13 @@ public sealed interface Understanding {
    *
    * @param pool the pool that serves the model
    * @param request the parsed request, null when only its path is known
-   * @param prompts block keys of each prompt; empty when the tokens are not known exactly
+   * @param prompts block keys of each prompt, or of the known beginning of the only one; empty when
+   *     no token is known exactly
    * @param promptTokens exact or estimated prompt tokens, 0 when nothing is known
    * @param degraded why less is known than could be, empty when all is; metric-safe
+   * @param body the decoded body, null when it was not read; let go of once the worker is picked
+   * @param edited what the worker is sent in its place, so that it reports usage; null when it is
+   *     sent the client's own. The answer then has a chunk that the client did not ask for
    * @param readNanos time spent reading and tokenizing
    */
   record Routable(
@@ -33,6 +38,8 @@ public sealed interface Understanding {
       List<BlockKeys> prompts,
       int promptTokens,
       String degraded,
+      @Nullable SpliceableBody body,
+      @Nullable EditedBody edited,
       long readNanos)
       implements Understanding {
 
@@ -40,9 +47,15 @@ public sealed interface Understanding {
       prompts = List.copyOf(prompts);
     }
 
-    /** Whether the prompt's tokens are those that the worker will compute. */
+    /** Time to first token that counts as good: the caller's, else the pool's. */
+    public double targetTtftMillis() {
+      int asked = head.wishes().ttftMillis();
+      return asked > 0 ? asked : (double) pool.config().targetTtft().toMillis();
+    }
+
+    /** Whether all of the prompts' tokens are those that the worker will compute. */
     public boolean exact() {
-      return !prompts.isEmpty();
+      return !prompts.isEmpty() && degraded.isEmpty();
     }
   }
 

@@ -7,10 +7,15 @@ import io.kvoy.scoring.fleet.FleetRegistry;
 import io.kvoy.scoring.fleet.HealthSettings;
 import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.fleet.WorkerSpec;
+import io.kvoy.scoring.kvcache.KvCacheListener;
+import io.kvoy.scoring.kvcache.KvViewState;
+import io.kvoy.scoring.kvcache.OwnKeyCheck;
 import io.kvoy.scoring.kvcache.PrefixIndex;
 import io.kvoy.scoring.kvcache.PrefixIndexConfig;
 import io.kvoy.scoring.kvcache.SpeculativePrefixes;
+import io.kvoy.scoring.latency.Features;
 import io.kvoy.scoring.latency.LearningSettings;
+import io.kvoy.scoring.latency.Lesson;
 import io.kvoy.scoring.latency.TtftPredictor;
 import io.kvoy.scoring.load.InFlightLedger;
 import io.kvoy.scoring.load.LoadBook;
@@ -18,7 +23,9 @@ import io.kvoy.scoring.pick.PickSettings;
 import io.kvoy.scoring.pick.Picker;
 import io.kvoy.server.config.ModelPool;
 import io.kvoy.server.feedback.DecisionLog;
+import io.kvoy.server.feedback.DecisionRecord;
 import io.kvoy.server.feedback.Feedback;
+import io.kvoy.server.feedback.ResponseHomes;
 import io.kvoy.server.feedback.WorkerMeterBook;
 import io.kvoy.server.metrics.KvoyMetrics;
 import io.kvoy.tokenizer.PromptTokenizer;
@@ -26,7 +33,6 @@ import io.kvoy.tokenizer.Tokenization;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
-import java.util.Optional;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.LongSupplier;
 
@@ -42,12 +48,28 @@ public final class PipelineRig implements AutoCloseable {
 
   private final FleetRegistry registry = new FleetRegistry(HealthSettings.DEFAULTS, CLOCK);
   private final InFlightLedger ledger = new InFlightLedger(CLOCK);
-  private final TtftPredictor predictor = new TtftPredictor(LearningSettings.DEFAULTS);
+  private final TtftPredictor predictor = new TtftPredictor(LearningSettings.DEFAULTS, CLOCK);
+  private final PrefixIndex index;
+  private final DecisionLog decisions = new DecisionLog(16, 1);
   private final AtomicInteger tokenized = new AtomicInteger();
 
   public PipelineRig() {
+    this(false);
+  }
+
+  /**
+   * @param injectUsage whether the pool asks for usage
+   */
+  public PipelineRig(boolean injectUsage) {
+    this(TestPools.pool("pool", List.of("m"), injectUsage));
+  }
+
+  /**
+   * @param pool named "pool", serving "m"
+   */
+  public PipelineRig(ModelPool pool) {
     LoadBook loads = new LoadBook(CLOCK, Duration.ofSeconds(2));
-    WorkerMeterBook meters = new WorkerMeterBook(metrics, ledger, loads);
+    WorkerMeterBook meters = new WorkerMeterBook(metrics, ledger, loads, predictor);
     registry.listen(meters);
     registry.apply(
         "pool",
@@ -55,45 +77,40 @@ public final class PipelineRig implements AutoCloseable {
             WorkerSpec.ready("pool", "a", new Endpoint("10.0.0.1", 8000)),
             WorkerSpec.ready("pool", "b", new Endpoint("2001:db8::7", 8000))));
     SpeculativePrefixes speculative = new SpeculativePrefixes(1024, CLOCK);
-    PrefixIndex index = new PrefixIndex(new PrefixIndexConfig(16, 1024), speculative);
-    ModelPool pool =
-        new ModelPool(
-            "pool",
-            List.of("m"),
-            List.of(),
-            Optional.empty(),
-            Optional.empty(),
-            16,
-            Duration.ofSeconds(1),
-            Duration.ofSeconds(2),
-            Duration.ofSeconds(1),
-            Duration.ofSeconds(2),
-            List.of());
+    OwnKeyCheck ownKeys = new OwnKeyCheck(CLOCK, OwnKeyCheck.Verdicts.UNHEARD);
+    index = new PrefixIndex(new PrefixIndexConfig(16, 1024), speculative, ownKeys);
     PoolTable pools =
         new PoolTable(
             List.of(
-                new ModelPoolRuntime(pool, this::tokenize, metrics.pool("pool", List.of("m")))));
+                new ModelPoolRuntime(
+                    pool, this::tokenize, null, metrics.pool("pool", List.of("m")))));
+    ResponseHomes homes = new ResponseHomes(100);
     Feedback feedback =
         new Feedback(
             registry::fleet,
-            new DecisionLog(16, 1),
+            decisions,
             meters,
             metrics.noPool(),
             speculative,
+            ownKeys,
             CLOCK,
             () -> Instant.EPOCH,
-            () -> false);
+            () -> false,
+            homes);
     pipeline =
         new RoutingPipeline(
             () -> pools,
             registry::fleet,
             index,
             speculative,
+            ownKeys,
             new Picker(registry, loads, ledger, predictor, PickSettings.DEFAULTS, CLOCK),
             feedback,
             CLOCK,
             () -> Duration.ofMinutes(1),
-            () -> 1 << 20);
+            () -> 1 << 20,
+            (_, _) -> {},
+            homes);
   }
 
   private Tokenization tokenize(Prompt prompt) {
@@ -101,9 +118,34 @@ public final class PipelineRig implements AutoCloseable {
     return tokenizer.tokenize(prompt);
   }
 
+  /** Prompt tokens that the answer to the newest decision reported; -1 when none did. */
+  public long reportedPromptTokens() {
+    var newest = decisions.latest(1);
+    var outcome = newest.isEmpty() ? null : newest.getFirst().outcome();
+    return outcome == null ? -1 : outcome.promptTokens().orElse(-1);
+  }
+
+  /** Makes both workers known to the index as such that publish no events. */
+  public void openWithoutEvents() {
+    registry
+        .fleet()
+        .workers()
+        .forEach(worker -> index.open(worker, KvViewState.BLIND, KvCacheListener.NONE));
+  }
+
+  /** The newest decision. */
+  public DecisionRecord decision() {
+    return decisions.latest(1).getFirst().decision();
+  }
+
   /** How many prompts were tokenized. */
   public int tokenized() {
     return tokenized.get();
+  }
+
+  /** Both workers. */
+  public List<Worker> workers() {
+    return registry.fleet().workers();
   }
 
   /** Both workers' addresses, as gateways spell them. */
@@ -126,11 +168,37 @@ public final class PipelineRig implements AutoCloseable {
         .sum();
   }
 
+  /** Whether a worker is left alone for a moment because it said that it has no room. */
+  public boolean isHeldOff(String address) {
+    return registry.fleet().workers().stream()
+        .filter(worker -> worker.endpoint().toString().equals(address))
+        .anyMatch(worker -> registry.isHeldOff(worker, CLOCK.getAsLong()));
+  }
+
+  /** Whether a worker is out because its answers, or their absence, are its fault. */
+  public boolean isEjected(String address) {
+    return registry.fleet().workers().stream()
+        .filter(worker -> worker.endpoint().toString().equals(address))
+        .anyMatch(worker -> registry.fleet().health(worker).isEjected());
+  }
+
   /** Prompt tokens that wait for their prefill on both workers. */
   public long queuedTokens() {
     return registry.fleet().workers().stream()
         .mapToLong(worker -> ledger.load(worker).queuedPrefillTokens())
         .sum();
+  }
+
+  /** Makes both workers known to take so many milliseconds for a thousand prompt tokens. */
+  public void teach(double millisPerThousandTokens) {
+    for (int i = 0; i < 200; i++) {
+      Features features = new Features(500 + 37.0 * (i % 50), 0, 0, 0, 0);
+      double millis = 5 + millisPerThousandTokens * features.uncachedTokens() / 1000;
+      for (Worker worker : registry.fleet().workers()) {
+        double predicted = predictor.predict(worker, features).totalMillis();
+        predictor.learn(new Lesson(worker, features, predicted, millis, false));
+      }
+    }
   }
 
   /** First tokens learned from, both workers together. */

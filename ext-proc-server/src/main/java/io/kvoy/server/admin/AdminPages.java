@@ -17,12 +17,14 @@ import java.util.function.Supplier;
  * @param readiness whether traffic should come
  * @param metrics writes the metrics page
  * @param fleet workers and what is known of each
+ * @param xds proxies that are configured from here
  * @param decisions decisions that are still remembered
  */
 public record AdminPages(
     Supplier<Readiness> readiness,
     MetricsPage metrics,
     Supplier<?> fleet,
+    Supplier<?> xds,
     DecisionPages decisions) {
 
   /** Writes the metrics in the Prometheus text format 0.0.4. */

@@ -151,6 +151,7 @@ public final class AdminServer implements AutoCloseable {
       case "/readyz" -> readiness();
       case "/metrics" -> metrics();
       case "/debug/fleet" -> Answer.json(200, pages.fleet().get());
+      case "/debug/xds" -> Answer.json(200, pages.xds().get());
       case "/debug/decisions" -> newestDecisions(query);
       default ->
           path.startsWith(DECISION_PREFIX)
@@ -247,6 +248,7 @@ public final class AdminServer implements AutoCloseable {
       <li><a href="/readyz">/readyz</a> traffic should come, else 503 and what is missing
       <li><a href="/metrics">/metrics</a> Prometheus text
       <li><a href="/debug/fleet">/debug/fleet</a> workers and what is known of each
+      <li><a href="/debug/xds">/debug/xds</a> proxies configured from here, what they accepted and rejected
       <li><a href="/debug/decisions?limit=50">/debug/decisions?limit=</a> newest decisions
       <li>/debug/decisions/{id} one decision and why
       </ul>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.server.config;
 
+import io.kvoy.inference.ProductNames;
 import io.kvoy.server.config.ConfigProblem.Kind;
 import io.kvoy.server.config.ConfigRules.Bound;
 import java.io.IOException;
@@ -28,9 +29,6 @@ import org.jspecify.annotations.Nullable;
  * a file: a document with a problem makes the whole file {@link ConfigResult.Rejected}.
  */
 public final class ConfigLoader {
-  /** The {@code apiVersion} of every document. */
-  public static final String API_VERSION = "inference.kvoy.io/v1alpha1";
-
   /** Largest file; 4096 workers with event endpoints need about 1 MiB. */
   static final int MAX_FILE_BYTES = 4 << 20;
 
@@ -262,15 +260,16 @@ public final class ConfigLoader {
 
   private void checkApiVersion(YamlNode.Mapping mapping, DocumentKind kind) {
     YamlNode node = mapping.get("apiVersion");
-    if (!(node instanceof YamlNode.Scalar scalar && scalar.text().equals(API_VERSION))) {
+    if (!(node instanceof YamlNode.Scalar scalar
+        && scalar.text().equals(ProductNames.API_VERSION))) {
       problems.add(
           Kind.UNKNOWN_KIND,
           node == null
               ? "field 'apiVersion' is missing"
-              : "expected apiVersion '" + API_VERSION + "', saw " + node.seen(),
+              : "expected apiVersion '" + ProductNames.API_VERSION + "', saw " + node.seen(),
           kind.kind(),
           node == null ? mapping : node,
-          node == null ? "expected '" + API_VERSION + "'" : "");
+          node == null ? "expected '" + ProductNames.API_VERSION + "'" : "");
     }
   }
 

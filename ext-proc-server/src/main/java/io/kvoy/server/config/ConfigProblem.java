@@ -41,9 +41,13 @@ public record ConfigProblem(
     DUPLICATE_WORKER_ADDRESS,
     /** Two workers whose events come from one socket. */
     DUPLICATE_KV_EVENTS,
+    /** Two sources of one pool's tokens. */
+    TOKENIZER_CONFLICT,
     /** Event settings that contradict each other. */
     KV_EVENTS_CONFLICT,
     PORT_COLLISION,
+    /** Options from which no configuration for Envoy can be made. */
+    ENVOY_CONFLICT,
     /** Times that contradict each other. */
     INTERVAL_CONFLICT,
     /** A tokenizer folder or template that is not there. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.server.config;
 
+import io.kvoy.envoy.EnvoyBootstrap;
 import io.kvoy.server.config.ConfigProblem.Kind;
 import io.kvoy.server.config.ModelPool.KvEvents;
 import io.kvoy.server.config.ModelPool.StaticWorker;
@@ -56,11 +57,41 @@ final class ConfigRules {
       }
       seen.add(door);
     }
+    if (config.value().listen().xds() instanceof ListenAddress.Tcp) {
+      checkEnvoy(config);
+    }
     checkStaleness(
         config.value().defaults().scrapeInterval(),
         config.value().defaults().staleAfter(),
         config.root().field("defaults"),
         config.node());
+  }
+
+  private void checkEnvoy(Bound<KvoyConfig> config) {
+    try {
+      KvoyConfig whole = config.value();
+      whole.envoy().options(whole.listen(), whole.tls(), whole.limits());
+    } catch (IllegalArgumentException wrong) {
+      Binder.Place at = config.root().field("envoy");
+      problems.add(
+          Kind.ENVOY_CONFLICT,
+          String.valueOf(wrong.getMessage()),
+          at.text(),
+          binder.placeOf(at, config.node()),
+          "");
+    }
+  }
+
+  /** Envoy knows workers by address alone. */
+  private void checkAddressForEnvoy(StaticWorker worker, Binder.Place at, YamlNode node) {
+    if (!EnvoyBootstrap.isAddress(worker.address())) {
+      problems.add(
+          Kind.ENVOY_CONFLICT,
+          "worker address '" + worker.address() + "' is a name",
+          at.text(),
+          binder.placeOf(at.field("address"), node),
+          "write the IP address: over xDS (listen.xds) Envoy compares addresses");
+    }
   }
 
   /** Rules of all pools together. */
@@ -96,6 +127,7 @@ final class ConfigRules {
       }
       names(pool.models(), "models", "model", bound, owner, modelNames);
       names(pool.adapters(), "adapters", "adapter", bound, owner, modelNames);
+      checkTokenizer(bound);
       checkStaleness(pool.scrapeInterval(), pool.staleAfter(), bound.root(), bound.node());
       for (int i = 0; i < pool.workers().size(); i++) {
         StaticWorker worker = pool.workers().get(i);
@@ -118,6 +150,9 @@ final class ConfigRules {
             binder.placeOf(at.field("address"), node),
             workerOwner,
             addresses);
+        if (config.listen().xds() instanceof ListenAddress.Tcp) {
+          checkAddressForEnvoy(worker, at, node);
+        }
         if (worker.kvEvents().isPresent()) {
           check(
               worker.kvEvents().get(),
@@ -129,6 +164,42 @@ final class ConfigRules {
         }
       }
     }
+  }
+
+  /** A pool's tokens have one source, and a worker renders with a template of its own. */
+  private void checkTokenizer(Bound<ModelPool> bound) {
+    ModelPool pool = bound.value();
+    List<String> sources = new ArrayList<>();
+    pool.tokenizer().ifPresent(_ -> sources.add("tokenizer"));
+    pool.tokenizerHub().ifPresent(_ -> sources.add("tokenizerHub"));
+    pool.tokenizerWorker().ifPresent(_ -> sources.add("tokenizerWorker"));
+    if (sources.size() > 1) {
+      conflictOfTokenizers(
+          "'" + String.join("' and '", sources) + "' are both given",
+          sources.getLast(),
+          bound,
+          "a pool's tokens have one source; remove the others");
+    }
+    if (pool.chatTemplate().isPresent()
+        && (pool.tokenizerWorker().isPresent() || sources.isEmpty())) {
+      conflictOfTokenizers(
+          "'chatTemplate' has no effect here",
+          "chatTemplate",
+          bound,
+          sources.isEmpty()
+              ? "give the pool a 'tokenizer' or 'tokenizerHub', or remove it"
+              : "workers render with a template of their own; remove it");
+    }
+  }
+
+  private void conflictOfTokenizers(
+      String what, String field, Bound<ModelPool> bound, String advice) {
+    problems.add(
+        Kind.TOKENIZER_CONFLICT,
+        what,
+        bound.root().text(),
+        binder.placeOf(bound.root().field(field), bound.node()),
+        advice);
   }
 
   /** Files that the pools name; not part of {@link #check} as another machine may have them. */

@@ -11,6 +11,7 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
+import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -44,6 +45,7 @@ public final class ConfigWatcher implements AutoCloseable {
 
   private final Path file;
   private final FileCheck files;
+  private final UnaryOperator<KvoyConfig> overrides;
   private final Consumer<ConfigEvent> listener;
   private final Duration interval;
   private final Duration settle;
@@ -75,7 +77,21 @@ public final class ConfigWatcher implements AutoCloseable {
    * @param files whether tokenizer folders must exist, as at start
    */
   public ConfigWatcher(KvoyConfigFile initial, FileCheck files, Consumer<ConfigEvent> listener) {
-    this(initial, files, listener, DEFAULT_INTERVAL, DEFAULT_SETTLE, System::nanoTime);
+    this(initial, files, config -> config, listener);
+  }
+
+  /**
+   * The same where the command line has a say.
+   *
+   * @param initial with the command line's say in it
+   * @param overrides that say, for every file that is read from now on
+   */
+  public ConfigWatcher(
+      KvoyConfigFile initial,
+      FileCheck files,
+      UnaryOperator<KvoyConfig> overrides,
+      Consumer<ConfigEvent> listener) {
+    this(initial, files, overrides, listener, DEFAULT_INTERVAL, DEFAULT_SETTLE, System::nanoTime);
   }
 
   ConfigWatcher(
@@ -85,6 +101,18 @@ public final class ConfigWatcher implements AutoCloseable {
       Duration interval,
       Duration settle,
       LongSupplier nanoClock) {
+    this(initial, files, config -> config, listener, interval, settle, nanoClock);
+  }
+
+  private ConfigWatcher(
+      KvoyConfigFile initial,
+      FileCheck files,
+      UnaryOperator<KvoyConfig> overrides,
+      Consumer<ConfigEvent> listener,
+      Duration interval,
+      Duration settle,
+      LongSupplier nanoClock) {
+    this.overrides = overrides;
     this.file = initial.source();
     this.files = files;
     this.listener = listener;
@@ -181,7 +209,12 @@ public final class ConfigWatcher implements AutoCloseable {
 
   private ConfigResult judge(ConfigLoader.FileRead read) {
     return switch (read) {
-      case ConfigLoader.FileRead.Content(byte[] bytes) -> ConfigLoader.parse(bytes, file, files);
+      case ConfigLoader.FileRead.Content(byte[] bytes) ->
+          switch (ConfigLoader.parse(bytes, file, files)) {
+            case ConfigResult.Loaded(KvoyConfigFile parsed) ->
+                new ConfigResult.Loaded(parsed.with(overrides.apply(parsed.config())));
+            case ConfigResult.Rejected rejected -> rejected;
+          };
       case ConfigLoader.FileRead.Failed(ConfigProblem problem) ->
           new ConfigResult.Rejected(List.of(problem));
     };

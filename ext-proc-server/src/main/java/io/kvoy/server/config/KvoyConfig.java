@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.server.config;
 
+import io.kvoy.envoy.EnvoyBootstrap;
+import io.kvoy.envoy.ExtProcTls;
+import io.kvoy.envoy.FallbackPolicy;
+import io.kvoy.envoy.RequestBodyMode;
+import io.kvoy.envoy.ResponseBodyMode;
+import io.kvoy.scoring.fleet.Endpoint;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * The document of kind {@code KvoyConfig}: how this server process behaves. At most one stands in a
@@ -16,10 +23,19 @@ import java.util.Map;
 public record KvoyConfig(
     String name,
     @Setting(doc = "Where the server listens.", restart = true) Listen listen,
+    @Setting(
+            doc =
+                "TLS of the ext_proc and xDS doors. An empty mapping takes a self-signed"
+                    + " certificate.",
+            unset = "plaintext",
+            restart = true)
+        Optional<Tls> tls,
+    @Setting(doc = "What Envoys get over xDS, when `listen.xds` is a port.") Envoy envoy,
     @Setting(doc = "Bounds on what strangers may send.") Limits limits,
     @Setting(doc = "How long the server waits.") Timeouts timeouts,
     @Setting(doc = "Values for pools that do not set their own.") PoolDefaults defaults,
     @Setting(doc = "Tokenizers shared by all pools.") Tokenizers tokenizers,
+    @Setting(doc = "Comparing token ids with those of the workers, on live traffic.") Parity parity,
     @Setting(doc = "What is logged.") Logging logging,
     @Setting(doc = "What is learned and told about finished requests.") Feedback feedback) {
 
@@ -66,21 +82,23 @@ public record KvoyConfig(
               restart = true)
           ListenAddress admin,
       @Setting(
-              doc = "xDS (gRPC) for Envoy. Reserved: this version does not open it.",
-              fallback = "9004",
+              doc =
+                  "xDS (gRPC): configures Envoys that were started with `kvoyctl envoy bootstrap"
+                      + " --xds`, as section `envoy` says. 9004 by convention.",
+              fallback = "off",
               restart = true)
           ListenAddress xds,
       @Setting(
               doc =
-                  "Access log reports (gRPC) of finished requests. Reserved: this version does not"
-                      + " open it.",
+                  "Access log reports (OTLP over gRPC) of answers that Envoy does not bring through"
+                      + " ext_proc, see docs/envoy.md.",
               fallback = "9005",
               restart = true)
           ListenAddress reports,
       @Setting(
               doc =
-                  "Inference handler (gRPC) for gateways that do not speak ext_proc. Reserved: this"
-                      + " version does not open it.",
+                  "Inference handler (gRPC) for gateways that do not speak ext_proc, see"
+                      + " docs/handler.md.",
               fallback = "9006",
               restart = true)
           ListenAddress inferenceHandler) {
@@ -94,6 +112,185 @@ public record KvoyConfig(
       inferenceHandler = inferenceHandler.orHost(address);
     }
   }
+
+  /**
+   * The certificate to show.
+   *
+   * @param certificateFolder folder with {@code tls.crt} and {@code tls.key}
+   * @param checkFiles between two looks at them
+   */
+  public record Tls(
+      @Setting(
+              doc =
+                  "Folder with `tls.crt` and `tls.key` in PEM, relative to the folder of this file,"
+                      + " such as a mounted Kubernetes secret. Changed files are used for new"
+                      + " connections; open ones go on.",
+              unset = "a self-signed certificate, made anew at each start",
+              restart = true)
+          Optional<Path> certificateFolder,
+      @Setting(
+              doc = "Time between two looks at the files.",
+              fallback = "10s",
+              min = "50ms",
+              max = "1m",
+              restart = true)
+          Duration checkFiles) {}
+
+  /**
+   * The options of Envoys that are configured over xDS; those of {@link EnvoyBootstrap}.
+   *
+   * @param listen where clients connect
+   * @param extProc where Envoys find the ext_proc door; {@code listen.extProc} when empty
+   * @param reports where Envoys find the door for reports; {@code listen.reports} when empty
+   * @param plainListen a second door past Kvoy
+   * @param requestBody how request bodies reach Kvoy
+   * @param answers how Kvoy learns what became of a request
+   * @param fallback how Envoy chooses without Kvoy
+   * @param failOpen serve by the fallback while Kvoy is down
+   * @param checkWorkerHealth Envoy probes workers itself
+   * @param trustIdentityHeaders a proxy in front has checked the caller
+   * @param idleTimeout ends a request on which nothing moves
+   * @param firstTokenNotice longest wait for the report of a first token
+   * @param reportUsage reports hold token usage
+   * @param accessLog file for one line per request, on Envoy's machine
+   * @param extProcTls TLS to the ext_proc door
+   */
+  public record Envoy(
+      @Setting(
+              doc = "Where clients connect, on Envoy's machine; an IP address.",
+              fallback = "127.0.0.1:8080")
+          Endpoint listen,
+      @Setting(
+              doc =
+                  "Where Envoys find the ext_proc door: an address, or a name that they resolve."
+                      + " Needed when that door listens on all interfaces.",
+              unset = "the address of `listen.extProc`")
+          Optional<Endpoint> extProc,
+      @Setting(
+              doc = "Where Envoys find the door for reports, with `answers: REPORTED`.",
+              unset = "the address of `listen.reports`")
+          Optional<Endpoint> reports,
+      @Setting(
+              doc = "A second door to the same workers, by round robin past Kvoy, to compare with.",
+              unset = "no such door")
+          Optional<Endpoint> plainListen,
+      @Setting(doc = "How request bodies reach Kvoy, see docs/envoy.md.", fallback = "BUFFERED")
+          RequestBodyMode requestBody,
+      @Setting(
+              doc = "How Kvoy learns what became of a request, see docs/envoy.md.",
+              fallback = "STREAMED")
+          ResponseBodyMode answers,
+      @Setting(doc = "How Envoy chooses a worker without Kvoy.", fallback = "LEAST_REQUEST")
+          FallbackPolicy fallback,
+      @Setting(doc = "Serve by `fallback` while Kvoy is down; otherwise 503.", fallback = "true")
+          boolean failOpen,
+      @Setting(
+              doc =
+                  "Let Envoy probe `GET /health` of each worker too, for the time when Kvoy is"
+                      + " down.",
+              fallback = "false")
+          boolean checkWorkerHealth,
+      @Setting(
+              doc =
+                  "Believe headers that say who asks: only behind a proxy that has checked the"
+                      + " caller and writes them itself.",
+              fallback = "false")
+          boolean trustIdentityHeaders,
+      @Setting(
+              doc =
+                  "Ends a request on which nothing moves for so long; more than the longest wait"
+                      + " for a first token.",
+              fallback = "10m",
+              min = "1s",
+              max = "1d")
+          Duration idleTimeout,
+      @Setting(
+              doc = "Longest wait until Envoy reports a first token, with `answers: REPORTED`.",
+              fallback = "200ms",
+              min = "10ms",
+              max = "1m")
+          Duration firstTokenNotice,
+      @Setting(
+              doc =
+                  "Reports hold token usage, for which Envoy reads every event of a stream, with"
+                      + " `answers: REPORTED`.",
+              fallback = "true")
+          boolean reportUsage,
+      @Setting(
+              doc = "File for one JSON line per request, on Envoy's machine: `/dev/stdout`.",
+              unset = "no access log")
+          Optional<String> accessLog,
+      @Setting(doc = "TLS from Envoy to the ext_proc door.", unset = "plaintext")
+          Optional<EnvoyTls> extProcTls) {
+
+    /** More than {@code limits.maxRequestBody}, so that Kvoy refuses a larger body first. */
+    private static final int BUFFER_BEYOND_LIMIT_BYTES = 512 << 10;
+
+    /**
+     * The options of an Envoy.
+     *
+     * @throws IllegalArgumentException when they do not fit together; the message names the field
+     */
+    public EnvoyBootstrap options(Listen doors, Optional<Tls> tls, Limits limits) {
+      if (tls.isPresent() && extProcTls.isEmpty()) {
+        throw new IllegalArgumentException(
+            "the ext_proc door speaks TLS; write envoy.extProcTls, so that Envoys do too");
+      }
+      EnvoyBootstrap.Builder options =
+          EnvoyBootstrap.builder()
+              .listen(listen)
+              .extProc(extProc.orElseGet(() -> reachable("extProc", doors.extProc())))
+              .requestBody(requestBody)
+              .responseBody(answers)
+              .fallback(fallback)
+              .failOpen(failOpen)
+              .checkWorkerHealth(checkWorkerHealth)
+              .trustIdentityHeaders(trustIdentityHeaders)
+              .idleTimeout(idleTimeout)
+              .firstTokenNotice(firstTokenNotice)
+              .reportUsage(reportUsage)
+              .bufferedBodyLimitBytes(
+                  (int)
+                      Math.min(
+                          Integer.MAX_VALUE,
+                          limits.maxRequestBody().bytes() + BUFFER_BEYOND_LIMIT_BYTES));
+      if (answers == ResponseBodyMode.REPORTED) {
+        options.reports(reports.orElseGet(() -> reachable("reports", doors.reports())));
+      }
+      plainListen.ifPresent(options::plainListen);
+      accessLog.ifPresent(options::accessLogPath);
+      extProcTls.ifPresent(to -> options.extProcTls(new ExtProcTls(to.caFile(), to.serverName())));
+      return options.buildForXds();
+    }
+
+    private static Endpoint reachable(String door, ListenAddress address) {
+      if (address instanceof ListenAddress.Tcp(String host, int port)
+          && port > 0
+          && !host.equals("0.0.0.0")
+          && !host.equals("::")) {
+        return new Endpoint(host, port);
+      }
+      throw new IllegalArgumentException(
+          "listen." + door + " (" + address + ") is no address to connect to; write envoy." + door);
+    }
+  }
+
+  /**
+   * How Envoy verifies Kvoy's certificate.
+   *
+   * @param caFile PEM file on Envoy's machine
+   * @param serverName required as DNS name in the certificate
+   */
+  public record EnvoyTls(
+      @Setting(
+              doc = "PEM file with the authorities to believe, on Envoy's machine.",
+              required = true)
+          String caFile,
+      @Setting(
+              doc = "Sent as SNI, and required as DNS name in the certificate.",
+              required = true,
+              form = TextForm.HOST)
+          String serverName) {}
 
   /**
    * Sizes and counts; beyond them a request is refused.
@@ -239,6 +436,9 @@ public record KvoyConfig(
    *
    * @param root folder against which relative tokenizer folders are read
    * @param threads threads that encode prompts, 0 for one per core
+   * @param checkFiles between two looks at the files of a loaded tokenizer
+   * @param memory bytes of each tokenizer for earlier text, and as many for conversations
+   * @param hub where tokenizers are fetched from
    */
   public record Tokenizers(
       @Setting(
@@ -253,7 +453,122 @@ public record KvoyConfig(
               min = "0",
               max = "256",
               restart = true)
-          int threads) {}
+          int threads,
+      @Setting(
+              doc =
+                  "Time between two looks at the files of a loaded tokenizer; changed ones are"
+                      + " taken over without a pause.",
+              fallback = "30s",
+              min = "100ms",
+              max = "1h",
+              restart = true)
+          Duration checkFiles,
+      @Setting(
+              doc =
+                  "Memory of each loaded tokenizer for text that came before, and as much again for"
+                      + " conversations: their next turn costs little more than what is new in it."
+                      + " 64MiB hold some 80 conversations of 32,000 tokens; 0 remembers nothing.",
+              fallback = "64MiB",
+              min = "0B",
+              max = "64GiB",
+              restart = true)
+          DataSize memory,
+      @Setting(doc = "The HuggingFace hub of pools with `tokenizerHub`.") Hub hub) {}
+
+  /**
+   * A HuggingFace hub. The token is read anew for every download and never logged.
+   *
+   * @param url base address
+   * @param cache folder for what was fetched, laid out as the hub's own clients do it
+   * @param tokenFile file with the access token
+   * @param tokenVariable environment variable with the access token
+   * @param timeout longest wait for an answer's head, and for any silence in its body
+   * @param refresh between two looks at a branch or tag
+   */
+  public record Hub(
+      @Setting(
+              doc = "Base address of the hub or of a mirror of it.",
+              fallback = "https://huggingface.co",
+              form = TextForm.HTTP_URL,
+              restart = true)
+          String url,
+      @Setting(
+              doc =
+                  "Folder for fetched files, relative to the folder of this file. The layout is"
+                      + " that of the hub's own clients (`models--owner--name/snapshots/commit`),"
+                      + " so a folder that one of them has filled serves without a hub.",
+              fallback = "kvoy-hub",
+              restart = true)
+          Path cache,
+      @Setting(
+              doc =
+                  "File with the access token, for repositories that need one; read anew for every"
+                      + " download.",
+              unset = "the variable named by `tokenVariable` is looked at",
+              restart = true)
+          Optional<Path> tokenFile,
+      @Setting(
+              doc = "Environment variable with the access token.",
+              fallback = "HF_TOKEN",
+              form = TextForm.ENVIRONMENT_NAME,
+              restart = true)
+          String tokenVariable,
+      @Setting(
+              doc = "Longest wait for the head of an answer, and for any silence in its body.",
+              fallback = "30s",
+              min = "100ms",
+              max = "10m",
+              restart = true)
+          Duration timeout,
+      @Setting(
+              doc =
+                  "Time between two looks at whether a branch or tag has moved. A look that fails"
+                      + " changes nothing.",
+              fallback = "1h",
+              min = "1s",
+              max = "30d",
+              restart = true)
+          Duration refresh) {}
+
+  /**
+   * Live parity.
+   *
+   * @param samplesPerMinute comparisons per pool
+   * @param maxBody largest request body that is compared
+   * @param timeout longest wait for the worker's answer
+   * @param threshold differences in a row that take a pool's tokenizer out of service, and
+   *     agreements in a row that bring it back
+   */
+  public record Parity(
+      @Setting(
+              doc =
+                  "Routed requests per minute and pool whose token ids are compared with those of"
+                      + " the worker that got the request; 0 compares none. While a difference is"
+                      + " under suspicion up to one a second.",
+              fallback = "6",
+              min = "0",
+              max = "6000")
+          int samplesPerMinute,
+      @Setting(
+              doc = "Larger request bodies are not compared.",
+              fallback = "256KiB",
+              min = "1KiB",
+              max = "64MiB")
+          DataSize maxBody,
+      @Setting(
+              doc = "Longest wait for the worker's answer.",
+              fallback = "5s",
+              min = "10ms",
+              max = "1m")
+          Duration timeout,
+      @Setting(
+              doc =
+                  "Differences in a row after which the pool is routed by load, and agreements in a"
+                      + " row after which its tokens count again.",
+              fallback = "3",
+              min = "1",
+              max = "100")
+          int threshold) {}
 
   /**
    * Logging.

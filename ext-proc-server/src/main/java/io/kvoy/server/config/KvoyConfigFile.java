@@ -18,4 +18,9 @@ public record KvoyConfigFile(
   public KvoyConfigFile {
     pools = List.copyOf(pools);
   }
+
+  /** The same file with other process settings, as the command line wants them. */
+  public KvoyConfigFile with(KvoyConfig other) {
+    return new KvoyConfigFile(source, contentHash, other, pools);
+  }
 }

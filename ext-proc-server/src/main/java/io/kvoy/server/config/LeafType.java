@@ -105,9 +105,19 @@ record LeafType<T>(
           LogLevel.class,
           ofEnum("level", LogLevel.class));
 
+  private static final ClassValue<@Nullable LeafType<?>> WORDS =
+      new ClassValue<>() {
+        @Override
+        @SuppressWarnings({"unchecked", "rawtypes"}) // Guarded by isEnum.
+        protected @Nullable LeafType<?> computeValue(Class<?> type) {
+          return type.isEnum() ? ofEnum("word", (Class) type) : null;
+        }
+      };
+
   /** The leaf type of a Java type, or null when the type is no leaf. */
   static @Nullable LeafType<?> of(Class<?> type) {
-    return TYPES.get(type);
+    LeafType<?> own = TYPES.get(type);
+    return own != null ? own : WORDS.get(type);
   }
 
   private static @Nullable Boolean parseBoolean(String text) {

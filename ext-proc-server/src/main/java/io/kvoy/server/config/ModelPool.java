@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.server.config;
 
+import io.kvoy.inference.Json;
 import io.kvoy.scoring.fleet.Endpoint;
+import io.kvoy.tokenizer.chat.ChatTemplateOptions;
+import io.kvoy.tokenizer.chat.ContentFormat;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 
 /**
@@ -13,13 +17,18 @@ import java.util.Optional;
  * @param name {@code metadata.name}, unique in the file; a metric tag
  * @param models served model names; empty takes every name that no other pool has
  * @param adapters LoRA adapters, asked for in place of a model name
- * @param tokenizer folder with {@code tokenizer.json}, absolute once loaded; empty routes by load
+ * @param tokenizer folder with {@code tokenizer.json}, absolute once loaded
+ * @param tokenizerHub repository that the tokenizer's files are fetched from
+ * @param tokenizerWorker set when the pool's own workers are asked for the token ids
  * @param chatTemplate file that replaces the tokenizer's own chat template, absolute once loaded
+ * @param chatFlags flags of the workers that change rendered prompts
  * @param blockSize tokens per KV cache block until a worker's events tell its own
  * @param scrapeInterval between two reads of a worker's metrics
  * @param staleAfter age at which a worker's figures count as unknown
  * @param healthInterval between two health checks of a worker
  * @param targetTtft time to first token that counts as good
+ * @param refuseOverTarget whether requests that would wait longer than the target are refused
+ * @param injectUsage whether streams that report no usage are made to
  * @param workers at least one
  */
 public record ModelPool(
@@ -40,16 +49,39 @@ public record ModelPool(
     @Setting(
             doc =
                 "Folder with the model's `tokenizer.json` and `tokenizer_config.json`, relative to"
-                    + " `KvoyConfig` `tokenizers.root`.",
-            unset = "no tokens are computed; requests are routed by load alone")
+                    + " `KvoyConfig` `tokenizers.root`. A Kubernetes volume is such a folder:"
+                    + " changed files are taken over without a pause.",
+            unset =
+                "no tokens are computed, unless `tokenizerHub` or `tokenizerWorker` is given;"
+                    + " requests are routed by load alone")
         Optional<Path> tokenizer,
     @Setting(
             doc =
+                "Fetch the tokenizer's files from a HuggingFace hub, in place of `tokenizer`. They"
+                    + " are kept in `KvoyConfig` `tokenizers.hub.cache` and need no hub after"
+                    + " that.",
+            unset = "nothing is fetched")
+        Optional<HubTokenizer> tokenizerHub,
+    @Setting(
+            doc =
+                "Ask the pool's workers for the token ids of each prompt, in place of `tokenizer`."
+                    + " Costs a round trip before every pick; an empty mapping takes the"
+                    + " defaults.",
+            unset = "workers are not asked")
+        Optional<WorkerTokenizer> tokenizerWorker,
+    @Setting(
+            doc =
                 "Chat template file, for workers started with `--chat-template`; relative to"
-                    + " `KvoyConfig` `tokenizers.root`. Reserved: this version routes such a pool by"
-                    + " load alone.",
-            unset = "the template in the tokenizer folder")
+                    + " `KvoyConfig` `tokenizers.root`. Stands for every template of the tokenizer;"
+                    + " a changed file is taken over without a pause.",
+            unset = "the templates in the tokenizer's files")
         Optional<Path> chatTemplate,
+    @Setting(
+            doc =
+                "Flags that the workers were started with and that change rendered prompts. What is"
+                    + " wrong here makes every conversation another one than the worker's.",
+            unset = "workers without these flags")
+        Optional<ChatFlags> chatFlags,
     @Setting(
             doc = "Tokens per KV cache block that is assumed until a worker's events tell its own.",
             inherits = "defaults.blockSize",
@@ -87,6 +119,29 @@ public record ModelPool(
             min = "1ms",
             max = "10m")
         Duration targetTtft,
+    @Setting(
+            doc =
+                "Answer 429 with `retry-after` to a request that no worker would give its first"
+                    + " token within `targetTtft`, by what is predicted and what predictions are"
+                    + " wrong by.",
+            fallback = "false")
+        boolean refuseOverTarget,
+    @Setting(
+            doc =
+                "Further workers to name behind the picked one, best first, for the gateway to try"
+                    + " when it cannot connect. Not for clusters of type `ORIGINAL_DST`: they take"
+                    + " one address and answer 503 to a list.",
+            fallback = "0",
+            min = "0",
+            max = "8")
+        int fallbacks,
+    @Setting(
+            doc =
+                "Ask the worker for usage (`stream_options.include_usage`) when a streaming client"
+                    + " of chat completions or completions did not, and take the extra chunk out"
+                    + " of the answer again. Needs answers to pass through Kvoy in line.",
+            fallback = "false")
+        boolean injectUsage,
     @Setting(doc = "The workers.", required = true, minItems = 1, maxItems = 4096)
         List<StaticWorker> workers) {
 
@@ -103,14 +158,99 @@ public record ModelPool(
         models,
         adapters,
         tokenizer.map(path -> root.resolve(path).normalize()),
+        tokenizerHub,
+        tokenizerWorker,
         chatTemplate.map(path -> root.resolve(path).normalize()),
+        chatFlags,
         blockSize,
         scrapeInterval,
         staleAfter,
         healthInterval,
         targetTtft,
+        refuseOverTarget,
+        fallbacks,
+        injectUsage,
         workers);
   }
+
+  /** What rendering depends on besides the tokenizer's files. */
+  public ChatTemplateOptions chatTemplateOptions() {
+    return chatFlags.map(ChatFlags::options).orElse(ChatTemplateOptions.DEFAULTS);
+  }
+
+  /**
+   * vLLM's flags of that kind.
+   *
+   * @param defaultKwargs a JSON object
+   * @param contentFormat empty for {@code auto}
+   */
+  public record ChatFlags(
+      @Setting(
+              doc =
+                  "`--default-chat-template-kwargs`, the same JSON object in quotes; a request's own"
+                      + " win.",
+              unset = "none",
+              form = TextForm.JSON_OBJECT)
+          Optional<String> defaultKwargs,
+      @Setting(
+              doc = "`--chat-template-content-format`.",
+              unset = "`auto`: told by looking at the template")
+          Optional<ContentFormat> contentFormat,
+      @Setting(doc = "`--exclude-tools-when-tool-choice-none`.", fallback = "false")
+          boolean excludeToolsWhenToolChoiceNone) {
+
+    ChatTemplateOptions options() {
+      return new ChatTemplateOptions(
+          contentFormat.orElse(null),
+          defaultKwargs.map(TextForm::jsonObject).orElse(Json.Obj.of(Map.of())),
+          excludeToolsWhenToolChoiceNone);
+    }
+  }
+
+  /**
+   * Where on the hub a tokenizer lies.
+   *
+   * @param repository {@code owner/name}
+   * @param revision branch, tag or commit
+   */
+  public record HubTokenizer(
+      @Setting(
+              doc = "Repository, such as `Qwen/Qwen3-8B`.",
+              required = true,
+              form = TextForm.HUB_REPOSITORY)
+          String repository,
+      @Setting(
+              doc =
+                  "Branch, tag or commit. A full commit is never asked about again once it is in"
+                      + " the cache; a branch is looked at every"
+                      + " `KvoyConfig` `tokenizers.hub.refresh`.",
+              fallback = "main",
+              form = TextForm.HUB_REVISION)
+          String revision) {}
+
+  /**
+   * How workers are asked for token ids.
+   *
+   * @param timeout longest wait for one answer
+   * @param concurrency questions under way at once, all workers of the pool together
+   */
+  public record WorkerTokenizer(
+      @Setting(
+              doc =
+                  "Longest wait for one answer; then the request is routed by load alone. Must be"
+                      + " shorter than `KvoyConfig` `timeouts.decision` to have an effect.",
+              fallback = "250ms",
+              min = "1ms",
+              max = "30s")
+          Duration timeout,
+      @Setting(
+              doc =
+                  "Most questions under way at once. A request beyond them is routed by load"
+                      + " alone.",
+              fallback = "32",
+              min = "1",
+              max = "1024")
+          int concurrency) {}
 
   /**
    * One worker at a fixed address.
@@ -175,13 +315,16 @@ public record ModelPool(
               fallback = "false")
           boolean bind,
       @Setting(
-              doc = "Prefix of the topics to receive. Reserved: this version receives every topic.",
+              doc =
+                  "Prefix of the topics to receive. Needed when several workers connect to one"
+                      + " bound endpoint and their topics do not begin with `kv@<name>@`.",
               unset = "every topic")
           String topic,
       @Setting(
               doc =
                   "Data parallel ranks behind this address. Rank r publishes at both ports + r"
-                      + " (vLLM 0.32). Reserved: this version follows rank 0.",
+                      + " (vLLM 0.32). The worker chooses the rank of a request itself, so its"
+                      + " cache counts with the mean over its ranks.",
               fallback = "1",
               min = "1",
               max = "1024")

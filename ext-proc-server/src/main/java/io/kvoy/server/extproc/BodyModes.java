@@ -29,6 +29,28 @@ record BodyModes(BodySendMode request, BodySendMode response) {
     return request == BodySendMode.BUFFERED || request == BodySendMode.BUFFERED_PARTIAL;
   }
 
+  /** The one message with the body may hold its beginning only. */
+  boolean requestMayBePartial() {
+    return request == BodySendMode.BUFFERED_PARTIAL;
+  }
+
+  /** Request bodies do not come here at all. */
+  boolean requestIsNotSent() {
+    return request == BodySendMode.NONE;
+  }
+
+  /**
+   * Whether a request's body may be replaced as a whole and each piece of its answer as it comes.
+   */
+  boolean areEditable() {
+    boolean request = requestIsDuplex() || (requestIsBuffered() && !requestMayBePartial());
+    return request && (responseIsDuplex() || responseIsStreamed());
+  }
+
+  boolean responseIsStreamed() {
+    return response == BodySendMode.STREAMED;
+  }
+
   boolean responseIsDuplex() {
     return response == BodySendMode.FULL_DUPLEX_STREAMED;
   }

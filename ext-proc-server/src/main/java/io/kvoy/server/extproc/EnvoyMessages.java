@@ -7,6 +7,9 @@ import com.google.protobuf.Value;
 import io.envoyproxy.envoy.config.core.v3.HeaderValue;
 import io.envoyproxy.envoy.config.core.v3.HeaderValueOption;
 import io.envoyproxy.envoy.config.core.v3.HeaderValueOption.HeaderAppendAction;
+import io.envoyproxy.envoy.extensions.filters.http.ext_proc.v3.ProcessingMode;
+import io.envoyproxy.envoy.extensions.filters.http.ext_proc.v3.ProcessingMode.BodySendMode;
+import io.envoyproxy.envoy.extensions.filters.http.ext_proc.v3.ProcessingMode.HeaderSendMode;
 import io.envoyproxy.envoy.service.ext_proc.v3.BodyMutation;
 import io.envoyproxy.envoy.service.ext_proc.v3.BodyResponse;
 import io.envoyproxy.envoy.service.ext_proc.v3.CommonResponse;
@@ -18,11 +21,15 @@ import io.envoyproxy.envoy.service.ext_proc.v3.StreamedBodyResponse;
 import io.envoyproxy.envoy.service.ext_proc.v3.TrailersResponse;
 import io.envoyproxy.envoy.type.v3.HttpStatus;
 import io.envoyproxy.envoy.type.v3.StatusCode;
+import io.kvoy.envoy.AnswerReports;
 import io.kvoy.envoy.ControlHeaders;
 import io.kvoy.server.GatewayHeaders;
+import io.kvoy.server.RoutingDecision;
 import io.kvoy.server.metrics.RequestOutcome;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /** Every ext_proc message that Kvoy sends, built in one place. Stateless. */
 final class EnvoyMessages {
@@ -46,17 +53,19 @@ final class EnvoyMessages {
   private EnvoyMessages() {}
 
   /**
-   * The destination as a request header mutation; {@code dropLength} where Envoy re-frames the
-   * body.
+   * Where a request goes and what is to be written for it.
+   *
+   * @param destination endpoint, or several in the order to try them
+   * @param flight id under which the proxy is to tell of the answer, null when it comes in line
+   * @param remove request headers that a worker must not see
    */
-  static HeaderMutation routedHeaders(String destination, boolean dropLength) {
+  record Routed(String destination, @Nullable String flight, List<String> remove) {}
+
+  private static HeaderMutation routedHeaders(Routed routed, boolean dropLength) {
     HeaderMutation.Builder mutation =
-        HeaderMutation.newBuilder().addSetHeaders(header(GatewayHeaders.DESTINATION, destination));
-    for (String name : GatewayHeaders.CLIENT_MUST_NOT_SET) {
-      if (!name.equals(GatewayHeaders.DESTINATION)) {
-        mutation.addRemoveHeaders(name);
-      }
-    }
+        HeaderMutation.newBuilder()
+            .addSetHeaders(header(GatewayHeaders.DESTINATION, routed.destination()))
+            .addAllRemoveHeaders(routed.remove());
     if (dropLength) {
       mutation.addRemoveHeaders("content-length");
     }
@@ -64,44 +73,113 @@ final class EnvoyMessages {
   }
 
   /** The same destination as dynamic metadata: gateways differ in which of the two they read. */
-  static Struct routedMetadata(String destination) {
-    return Struct.newBuilder()
-        .putFields(
-            ControlHeaders.METADATA_NAMESPACE,
-            Value.newBuilder()
-                .setStructValue(
-                    Struct.newBuilder()
-                        .putFields(
-                            GatewayHeaders.DESTINATION,
-                            Value.newBuilder().setStringValue(destination).build()))
-                .build())
+  private static Struct routedMetadata(Routed routed) {
+    Struct.Builder metadata =
+        Struct.newBuilder()
+            .putFields(
+                ControlHeaders.METADATA_NAMESPACE,
+                field(GatewayHeaders.DESTINATION, routed.destination()));
+    if (routed.flight() != null) {
+      metadata.putFields(AnswerReports.NAMESPACE, field(AnswerReports.FLIGHT, routed.flight()));
+    }
+    return metadata.build();
+  }
+
+  private static Value field(String name, String value) {
+    return Value.newBuilder()
+        .setStructValue(
+            Struct.newBuilder().putFields(name, Value.newBuilder().setStringValue(value).build()))
         .build();
   }
 
-  static ProcessingResponse requestHeadersRouted(String destination, boolean dropLength) {
+  /**
+   * The answer to request headers.
+   *
+   * @param dropLength where the proxy re-frames the body
+   */
+  static ProcessingResponse requestHeadersRouted(Routed routed, boolean dropLength) {
     return ProcessingResponse.newBuilder()
         .setRequestHeaders(
             HeadersResponse.newBuilder()
                 .setResponse(
                     CommonResponse.newBuilder()
                         .setClearRouteCache(true)
-                        .setHeaderMutation(routedHeaders(destination, dropLength))))
-        .setDynamicMetadata(routedMetadata(destination))
+                        .setHeaderMutation(routedHeaders(routed, dropLength))))
+        .setDynamicMetadata(routedMetadata(routed))
+        .build();
+  }
+
+  /**
+   * The answer to request headers of an upgrade or CONNECT where bodies are buffered: Envoy would
+   * wait for an end that never comes before it sends even the headers on, so the body is not to be
+   * sent here. Envoy follows it where {@code allow_mode_override} is configured.
+   *
+   * @param response the answer's body goes on as configured
+   */
+  static ProcessingResponse tunnelRouted(
+      Routed routed, BodySendMode response, boolean isAnswerElsewhere) {
+    HeaderSendMode responseHeaders = isAnswerElsewhere ? HeaderSendMode.SKIP : HeaderSendMode.SEND;
+    HeaderSendMode responseTrailers =
+        response == BodySendMode.FULL_DUPLEX_STREAMED ? HeaderSendMode.SEND : HeaderSendMode.SKIP;
+    return requestHeadersRouted(routed, false).toBuilder()
+        .setModeOverride(
+            ProcessingMode.newBuilder()
+                .setRequestHeaderMode(HeaderSendMode.SEND)
+                .setRequestBodyMode(BodySendMode.NONE)
+                .setRequestTrailerMode(HeaderSendMode.SKIP)
+                .setResponseHeaderMode(responseHeaders)
+                .setResponseBodyMode(response)
+                .setResponseTrailerMode(responseTrailers))
         .build();
   }
 
   /**
    * BUFFERED mode: headers were let through before, the destination comes with the body's answer.
+   *
+   * @param edited the body to send on, null for the one that came
    */
-  static ProcessingResponse bufferedBodyRouted(String destination) {
+  static ProcessingResponse bufferedBodyRouted(Routed routed, @Nullable ByteString edited) {
+    HeaderMutation headers = routedHeaders(routed, false);
+    CommonResponse.Builder answer = CommonResponse.newBuilder().setClearRouteCache(true);
+    if (edited == null) {
+      answer.setHeaderMutation(headers);
+    } else {
+      // The proxy refuses a body whose length is not the one in the headers.
+      answer
+          .setHeaderMutation(
+              headers.toBuilder()
+                  .addSetHeaders(header("content-length", Integer.toString(edited.size()))))
+          .setBodyMutation(BodyMutation.newBuilder().setBody(edited));
+    }
     return ProcessingResponse.newBuilder()
-        .setRequestBody(
+        .setRequestBody(BodyResponse.newBuilder().setResponse(answer))
+        .setDynamicMetadata(routedMetadata(routed))
+        .build();
+  }
+
+  /** STREAMED mode: other bytes in place of a piece of the answer, possibly none. */
+  static ProcessingResponse responseBodyReplaced(ByteString piece) {
+    BodyMutation.Builder mutation = BodyMutation.newBuilder();
+    if (piece.isEmpty()) {
+      mutation.setClearBody(true);
+    } else {
+      mutation.setBody(piece);
+    }
+    return ProcessingResponse.newBuilder()
+        .setResponseBody(
             BodyResponse.newBuilder()
-                .setResponse(
-                    CommonResponse.newBuilder()
-                        .setClearRouteCache(true)
-                        .setHeaderMutation(routedHeaders(destination, false))))
-        .setDynamicMetadata(routedMetadata(destination))
+                .setResponse(CommonResponse.newBuilder().setBodyMutation(mutation)))
+        .build();
+  }
+
+  /**
+   * BUFFERED mode, headers and trailers without a body: trailers cannot change headers any more, so
+   * the destination goes by metadata alone.
+   */
+  static ProcessingResponse requestTrailersRouted(Routed routed) {
+    return ProcessingResponse.newBuilder()
+        .setRequestTrailers(TrailersResponse.getDefaultInstance())
+        .setDynamicMetadata(routedMetadata(routed))
         .build();
   }
 
@@ -123,19 +201,22 @@ final class EnvoyMessages {
     return ProcessingResponse.newBuilder().setResponseHeaders(answer).build();
   }
 
-  static ProcessingResponse immediate(
-      int status, byte[] jsonBody, int retryAfterSeconds, RequestOutcome outcome) {
+  static ProcessingResponse immediate(RoutingDecision.Reject reject) {
+    RequestOutcome outcome = reject.outcome();
     HeaderMutation.Builder headers =
         HeaderMutation.newBuilder().addSetHeaders(header("content-type", "application/json"));
-    if (retryAfterSeconds > 0) {
-      headers.addSetHeaders(header("retry-after", Integer.toString(retryAfterSeconds)));
+    if (reject.retryAfterSeconds() > 0) {
+      headers.addSetHeaders(header("retry-after", Integer.toString(reject.retryAfterSeconds())));
+    }
+    if (outcome.dropReason() != null) {
+      headers.addSetHeaders(header(GatewayHeaders.DROPPED_REASON, outcome.dropReason()));
     }
     return ProcessingResponse.newBuilder()
         .setImmediateResponse(
             ImmediateResponse.newBuilder()
-                .setStatus(HttpStatus.newBuilder().setCodeValue(checkedStatus(status)))
+                .setStatus(HttpStatus.newBuilder().setCodeValue(checkedStatus(reject.status())))
                 .setHeaders(headers)
-                .setBody(ByteString.copyFrom(jsonBody))
+                .setBody(ByteString.copyFrom(reject.body()))
                 .setDetails("kvoy_" + outcome.name().toLowerCase(Locale.ROOT)))
         .build();
   }

@@ -3,6 +3,7 @@ package io.kvoy.server.extproc;
 
 import com.google.errorprone.annotations.concurrent.GuardedBy;
 import com.google.protobuf.ByteString;
+import com.google.protobuf.UnsafeByteOperations;
 import io.envoyproxy.envoy.service.ext_proc.v3.HttpBody;
 import io.envoyproxy.envoy.service.ext_proc.v3.ProcessingRequest;
 import io.envoyproxy.envoy.service.ext_proc.v3.ProcessingResponse;
@@ -11,7 +12,9 @@ import io.grpc.StatusRuntimeException;
 import io.grpc.stub.ServerCallStreamObserver;
 import io.grpc.stub.StreamObserver;
 import io.kvoy.inference.ApiKind;
-import io.kvoy.inference.dialect.ErrorBody;
+import io.kvoy.scoring.fleet.Endpoint;
+import io.kvoy.server.ConformanceHooks;
+import io.kvoy.server.EditedBody;
 import io.kvoy.server.RequestHead;
 import io.kvoy.server.RoutingDecision;
 import io.kvoy.server.RoutingPipeline;
@@ -20,9 +23,11 @@ import io.kvoy.server.feedback.Dispatch;
 import io.kvoy.server.metrics.RequestOutcome;
 import io.kvoy.server.metrics.StreamEnd;
 import io.netty.util.Timeout;
+import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.RejectedExecutionException;
@@ -36,17 +41,20 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Called by gRPC on an event loop, by the decision threads when a request was read, and by the
  * timer when one took too long. All three meet under this object's monitor, which is held for
- * microseconds and never while reading, tokenizing or waiting.
+ * microseconds and never while waiting. Small bodies may be read under it, on the event loop: see
+ * {@link InlineReading}.
  *
  * <table>
  * <caption>Phases</caption>
  * <tr><th>from</th><th>trigger</th><th>to</th></tr>
  * <tr><td>HEADERS</td><td>request headers with a body to come</td><td>BODY</td></tr>
+ * <tr><td>HEADERS</td><td>any other message: the proxy leaves the request's headers out</td><td>UNSEEN</td></tr>
  * <tr><td>HEADERS</td><td>request headers that end the request, an upgrade, or a mode without a whole body</td><td>DECIDING</td></tr>
  * <tr><td>BODY</td><td>end of stream or trailers</td><td>DECIDING</td></tr>
  * <tr><td>BODY</td><td>over the size limit, or too slow</td><td>CLOSED (413, 408)</td></tr>
  * <tr><td>DECIDING</td><td>understood, or the deadline (then by load alone)</td><td>ROUTED or CLOSED (rejected)</td></tr>
- * <tr><td>ROUTED</td><td>end of the response, seen or reported by a trailer</td><td>ENDED</td></tr>
+ * <tr><td>ROUTED</td><td>end of the response, seen or told by a trailer</td><td>ENDED</td></tr>
+ * <tr><td>ROUTED</td><td>last request answer sent, when the answer comes another way</td><td>ENDED (the book goes on)</td></tr>
  * <tr><td>any</td><td>stream cancelled or broken</td><td>CLOSED; a routed request that had not ended is aborted</td></tr>
  * </table>
  *
@@ -54,8 +62,9 @@ import org.slf4j.LoggerFactory;
  * were answered: Envoy 1.40 then sends an empty request to the worker. Every early exit is an
  * immediate response or an error status.
  *
- * <p>Envoy ends a normal exchange by cancelling the stream, so a cancel after the end of the
- * response is no error.
+ * <p>A normal exchange is ended by us once the last phase was answered. Where we cannot see that it
+ * was the last one (trailers that are not sent to us) Envoy cancels the stream, so a cancel after
+ * the end of the response is no error.
  */
 final class Exchange implements StreamObserver<ProcessingRequest> {
   private static final Logger LOG = LoggerFactory.getLogger(Exchange.class);
@@ -65,6 +74,11 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
 
   private enum Phase {
     HEADERS,
+    /**
+     * The proxy does not send request headers. It has chosen a worker by then, so nothing is picked
+     * or booked: every message is answered as if it were not ours.
+     */
+    UNSEEN,
     BODY,
     DECIDING,
     ROUTED,
@@ -74,8 +88,13 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
 
   /** How the request phase of this exchange is to be answered. */
   private enum RequestAnswer {
-    /** Nothing to come but headers: the destination goes with the header answer. */
+    /** The request is its headers: the destination goes with the header answer. */
     HEADERS_ONLY,
+    /**
+     * As above, and then a body passes that nobody waits for: each message is answered as it comes
+     * (an upgrade, or STREAMED mode).
+     */
+    HEADERS_FIRST,
     /** Header answer, then the whole body echoed in pieces. */
     DUPLEX,
     /**
@@ -87,6 +106,8 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   private final RoutingPipeline pipeline;
   private final ExchangeContext context;
   private final ServerCallStreamObserver<ProcessingResponse> envoy;
+
+  private final AnswerWay answerWay;
 
   /** Answers waiting until the peer can take more; empty nearly always. */
   @GuardedBy("this")
@@ -114,14 +135,42 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   @GuardedBy("this")
   private long held;
 
+  /** The body is not the client's but ours, in one piece. */
+  @GuardedBy("this")
+  private boolean isEdited;
+
+  /** Whether the body is not needed any more, other than by {@link #unsent}. */
+  @GuardedBy("this")
+  private boolean bodyDropped;
+
   @GuardedBy("this")
   private boolean endedByTrailers;
+
+  /** Whether the buffered body, sent in one message, was said to be the end. */
+  @GuardedBy("this")
+  private boolean wholeBodyEnded;
+
+  /** Request headers of the client that a worker must not see. */
+  @GuardedBy("this")
+  private List<String> remove = List.of();
+
+  /** To be ended with OK when the last answer is out. */
+  @GuardedBy("this")
+  private boolean completing;
+
+  /** Ended with OK by us. */
+  @GuardedBy("this")
+  private boolean completed;
 
   @GuardedBy("this")
   private @Nullable Timeout timer;
 
   @GuardedBy("this")
   private @Nullable Dispatch dispatch;
+
+  /** The dispatch's id in the book, when its answer comes another way. */
+  @GuardedBy("this")
+  private @Nullable String flight;
 
   /** What is known before the tokens are; written by a decision thread, read at the deadline. */
   private volatile @Nullable Understanding early;
@@ -137,11 +186,14 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   Exchange(
       RoutingPipeline pipeline,
       ExchangeContext context,
-      ServerCallStreamObserver<ProcessingResponse> envoy) {
+      ServerCallStreamObserver<ProcessingResponse> envoy,
+      AnswerWay answerWay) {
     this.pipeline = pipeline;
     this.context = context;
     this.envoy = envoy;
+    this.answerWay = answerWay;
     context.openStreams().incrementAndGet();
+    context.startedStreams().incrementAndGet();
     context.metrics().streamOpened();
     envoy.setOnReadyHandler(this::onReady);
     envoy.setOnCancelHandler(this::onGone);
@@ -153,13 +205,17 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       if (modes == null) {
         modes = BodyModes.of(message);
       }
+      if (phase == Phase.HEADERS && !message.hasRequestHeaders()) {
+        phase = Phase.UNSEEN;
+        pipeline.rejected(ApiKind.OTHER, RequestOutcome.UNSEEN);
+      }
       switch (message.getRequestCase()) {
         case REQUEST_HEADERS -> onRequestHeaders(message, modes);
         case REQUEST_BODY -> onRequestBody(message.getRequestBody(), modes);
         case REQUEST_TRAILERS -> onRequestTrailers();
         case RESPONSE_HEADERS -> onResponseHeaders(message);
         case RESPONSE_BODY -> onResponseBody(message.getResponseBody(), modes);
-        case RESPONSE_TRAILERS -> onResponseTrailers();
+        case RESPONSE_TRAILERS -> onResponseTrailers(modes);
         case REQUEST_NOT_SET -> unexpected();
       }
       takeNext();
@@ -185,7 +241,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   public void onCompleted() {
     synchronized (this) {
       boolean unanswered = phase == Phase.HEADERS || phase == Phase.BODY || phase == Phase.DECIDING;
-      boolean closed = phase == Phase.CLOSED;
+      boolean closed = phase == Phase.CLOSED || completed;
       close();
       if (closed || envoy.isCancelled()) {
         return;
@@ -209,21 +265,32 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       unexpected();
       return;
     }
-    head = HeaderReader.requestHead(message);
+    head =
+        HeaderReader.requestHead(message)
+            .withEditable(!answerWay.isElsewhere() && modes.areEditable());
+    if (context.conformanceHooks()) {
+      String named = HeaderReader.find(message.getRequestHeaders(), ConformanceHooks.SELECTION);
+      if (named != null) {
+        RequestHead asked = headOrThrow();
+        head = asked.with(asked.wishes().withEndpoints(ConformanceHooks.selection(named)));
+      }
+    }
     ExchangeLimits limits = context.limits().get();
     if (context.openStreams().get() > limits.maxStreams()) {
-      reject(503, RequestOutcome.OVERLOADED, "The router is at its limit of open requests.");
+      reject(RequestOutcome.OVERLOADED, "The router is at its limit of open requests.");
       return;
     }
     if (message.getRequestHeaders().getHeaders().getSerializedSize() > limits.maxHeaderBytes()) {
-      reject(431, RequestOutcome.TOO_LARGE, "The request headers are larger than the limit.");
+      reject(RequestOutcome.HEADERS_TOO_LARGE, RequestOutcome.HEADERS_TOO_LARGE.message());
       return;
     }
-    boolean noBody =
-        message.getRequestHeaders().getEndOfStream()
-            || HeaderReader.isUpgrade(message.getRequestHeaders());
-    if (noBody) {
+    remove = HeaderReader.headersToRemove(message.getRequestHeaders());
+    if (message.getRequestHeaders().getEndOfStream()) {
       requestAnswer = RequestAnswer.HEADERS_ONLY;
+      decide(pipeline.unread(head, "no_body"));
+    } else if (HeaderReader.isUpgrade(message.getRequestHeaders())) {
+      // Nobody knows when it ends: whoever waits for the end waits for ever.
+      requestAnswer = RequestAnswer.HEADERS_FIRST;
       decide(pipeline.unread(head, "no_body"));
     } else if (modes.requestIsDuplex()) {
       requestAnswer = RequestAnswer.DUPLEX;
@@ -234,8 +301,9 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       awaitBody();
     } else {
       // STREAMED sends the headers on before the body ends, NONE sends no body at all: both must be
-      // decided now, without having seen the prompt.
-      requestAnswer = RequestAnswer.HEADERS_ONLY;
+      // decided at once, without having seen the prompt.
+      requestAnswer =
+          modes.requestIsNotSent() ? RequestAnswer.HEADERS_ONLY : RequestAnswer.HEADERS_FIRST;
       decide(pipeline.unread(head, "body_not_sent"));
     }
   }
@@ -254,19 +322,34 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
 
   @GuardedBy("this")
   private void onRequestBody(HttpBody chunk, BodyModes modes) {
-    if (phase != Phase.BODY) {
-      if (phase == Phase.ROUTED && !modes.requestIsDuplex() && !modes.requestIsBuffered()) {
-        send(EnvoyMessages.REQUEST_BODY_UNCHANGED);
-      } else {
-        unexpected();
+    boolean restOfCutBody =
+        requestAnswer == RequestAnswer.BUFFERED && modes.requestMayBePartial() && !wholeBodyEnded;
+    if (phase == Phase.UNSEEN) {
+      sendRequestBodyUnchanged(chunk, modes);
+      return;
+    }
+    if (phase == Phase.ROUTED && (requestAnswer == RequestAnswer.HEADERS_FIRST || restOfCutBody)) {
+      sendRequestBodyUnchanged(chunk, modes);
+      if (chunk.getEndOfStream()) {
+        wholeBodyEnded = true;
+        requestAnswered();
       }
+      return;
+    }
+    if (phase != Phase.BODY) {
+      unexpected();
       return;
     }
     bodyBytes += chunk.getBody().size();
     long maxBodyBytes = context.limits().get().maxBodyBytes();
+    if (bodyBytes > maxBodyBytes && modes.requestMayBePartial()) {
+      cancelTimer();
+      wholeBodyEnded = chunk.getEndOfStream();
+      decide(pipeline.unread(headOrThrow(), "body_cut"));
+      return;
+    }
     if (bodyBytes > maxBodyBytes) {
       reject(
-          413,
           RequestOutcome.TOO_LARGE,
           "Request body is larger than the limit of " + maxBodyBytes + " bytes.");
       return;
@@ -274,25 +357,47 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     if (!chunk.getBody().isEmpty()) {
       held += chunk.getBody().size();
       if (context.heldBytes().addAndGet(chunk.getBody().size()) > context.maxHeldBytes()) {
-        reject(503, RequestOutcome.OVERLOADED, "The router holds too many request bodies.");
+        reject(RequestOutcome.OVERLOADED, "The router holds too many request bodies.");
         return;
       }
       body.add(chunk.getBody());
     }
-    if (chunk.getEndOfStream()) {
+    wholeBodyEnded = chunk.getEndOfStream();
+    if (wholeBodyEnded) {
       understand();
+    } else if (modes.requestIsBuffered()) {
+      // Buffered bodies come in one message. Without the end of stream trailers follow (which we
+      // may not get to see), or a partial mode has cut the body: then it cannot be read.
+      if (modes.requestMayBePartial()) {
+        cancelTimer();
+        decide(pipeline.unread(headOrThrow(), "body_cut"));
+      } else {
+        understand();
+      }
     }
+  }
+
+  @GuardedBy("this")
+  private void sendRequestBodyUnchanged(HttpBody chunk, BodyModes modes) {
+    send(
+        modes.requestIsDuplex()
+            ? EnvoyMessages.requestBodyPiece(chunk.getBody(), chunk.getEndOfStream())
+            : EnvoyMessages.REQUEST_BODY_UNCHANGED);
   }
 
   @GuardedBy("this")
   private void onRequestTrailers() {
     switch (phase) {
+      case UNSEEN -> send(EnvoyMessages.REQUEST_TRAILERS_UNCHANGED);
       case BODY -> {
         // With trailers no body message carries the end of stream: the trailers end the request.
         endedByTrailers = true;
         understand();
       }
-      case ROUTED -> send(EnvoyMessages.REQUEST_TRAILERS_UNCHANGED);
+      case ROUTED -> {
+        send(EnvoyMessages.REQUEST_TRAILERS_UNCHANGED);
+        requestAnswered();
+      }
       case DECIDING -> endedByTrailers = true;
       case HEADERS, ENDED, CLOSED -> unexpected();
     }
@@ -306,12 +411,20 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     RequestHead known = headOrThrow();
     context.metrics().requestBytes(known.api(), bodyBytes);
     byte[] bytes = join(body, bodyBytes);
-    try {
-      context.decisionThreads().execute(() -> read(known, bytes));
-    } catch (RejectedExecutionException _) {
-      // Too many requests wait for a decision thread: by load alone is late by nothing.
-      decide(pipeline.unread(known, "overload"));
-      return;
+    if (context.inline().allows(bytes.length)) {
+      read(known, bytes);
+      if (phase != Phase.DECIDING) {
+        return;
+      }
+      // Somebody else was asked for the tokens.
+    } else {
+      try {
+        context.decisionThreads().execute(() -> read(known, bytes));
+      } catch (RejectedExecutionException _) {
+        // Too many requests wait for a decision thread: by load alone is late by nothing.
+        decide(pipeline.unread(known, "overload"));
+        return;
+      }
     }
     // In full duplex Envoy's own message timeout does not fire, so nobody else guards this wait.
     timer =
@@ -323,14 +436,22 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
                 TimeUnit.MILLISECONDS);
   }
 
-  /** On a decision thread. What was answered or given up while it waited for one is not read. */
+  /**
+   * On a decision thread or, small bodies, an event loop. What was answered or given up while it
+   * waited for a thread is not read.
+   */
   private void read(RequestHead known, byte[] bytes) {
     synchronized (this) {
       if (phase != Phase.DECIDING) {
         return;
       }
     }
-    Understanding understanding = pipeline.understand(known, bytes, parsed -> early = parsed);
+    long start = System.nanoTime();
+    pipeline.understand(known, bytes, parsed -> early = parsed, this::onUnderstood);
+    context.inline().took(bytes.length, System.nanoTime() - start);
+  }
+
+  private void onUnderstood(Understanding understanding) {
     synchronized (this) {
       if (phase == Phase.DECIDING) {
         decide(understanding);
@@ -350,7 +471,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   private void onBodyTimeout() {
     synchronized (this) {
       if (phase == Phase.BODY) {
-        reject(408, RequestOutcome.BODY_TIMEOUT, "The request body did not arrive in time.");
+        reject(RequestOutcome.BODY_TIMEOUT, RequestOutcome.BODY_TIMEOUT.message());
       }
     }
   }
@@ -365,37 +486,107 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     } catch (RuntimeException bug) {
       // Nobody else would answer: in full duplex Envoy waits for ever.
       LOG.error("decision_failed", bug);
-      reject(500, RequestOutcome.INTERNAL_ERROR, "The router failed to decide.");
+      reject(RequestOutcome.INTERNAL_ERROR, RequestOutcome.INTERNAL_ERROR.message());
       return;
     }
     switch (decision) {
-      case RoutingDecision.Route(Dispatch routed) -> {
+      case RoutingDecision.Route(Dispatch routed, EditedBody edited) -> {
         dispatch = routed;
         phase = Phase.ROUTED;
-        sendRouted(routed.destination().toString());
+        if (edited != null) {
+          replaceBody(edited);
+        }
+        flight =
+            answerWay.isElsewhere()
+                ? context.book().keep(routed, answerWay == AnswerWay.REPORTED)
+                : null;
+        sendRouted(new EnvoyMessages.Routed(routed.destinations(), flight, remove));
       }
-      case RoutingDecision.Reject(
-              int status,
-              byte[] error,
-              RequestOutcome outcome,
-              int retryAfter) ->
-          sendImmediate(EnvoyMessages.immediate(status, error, retryAfter, outcome));
+      case RoutingDecision.Reject reject -> sendImmediate(EnvoyMessages.immediate(reject));
     }
     dropBody();
   }
 
+  /**
+   * From here on the edited body is the request's. It goes out decoded, and the answer must come
+   * without an encoding that would hide the chunk to be taken out.
+   */
   @GuardedBy("this")
-  private void sendRouted(String destination) {
+  private void replaceBody(EditedBody edited) {
+    body = List.of(UnsafeByteOperations.unsafeWrap(edited.bytes()));
+    bodyBytes = edited.bytes().length;
+    isEdited = true;
+    List<String> more = new ArrayList<>(remove);
+    more.add("content-encoding");
+    more.add("accept-encoding");
+    remove = more;
+  }
+
+  @GuardedBy("this")
+  private void sendRouted(EnvoyMessages.Routed routed) {
     switch (requestAnswer) {
-      case HEADERS_ONLY -> send(EnvoyMessages.requestHeadersRouted(destination, false));
-      case BUFFERED -> send(EnvoyMessages.bufferedBodyRouted(destination));
+      case HEADERS_ONLY -> send(EnvoyMessages.requestHeadersRouted(routed, false));
+      case HEADERS_FIRST -> {
+        BodyModes known = modes;
+        send(
+            known != null && known.requestIsBuffered()
+                ? EnvoyMessages.tunnelRouted(routed, known.response(), answerWay.isElsewhere())
+                : EnvoyMessages.requestHeadersRouted(routed, false));
+      }
+      case BUFFERED -> {
+        if (endedByTrailers && bodyBytes == 0) {
+          // No body message came that could carry the destination.
+          send(EnvoyMessages.requestTrailersRouted(routed));
+          requestAnswered();
+          return;
+        }
+        send(EnvoyMessages.bufferedBodyRouted(routed, isEdited ? body.getFirst() : null));
+        if (!wholeBodyEnded && !endedByTrailers) {
+          // Trailers, or the rest of a cut body, come next.
+          return;
+        }
+      }
       case DUPLEX -> {
-        send(EnvoyMessages.requestHeadersRouted(destination, true));
+        send(EnvoyMessages.requestHeadersRouted(routed, true));
         sendBody();
       }
     }
     if (endedByTrailers) {
       send(EnvoyMessages.REQUEST_TRAILERS_UNCHANGED);
+    }
+    if (requestAnswer != RequestAnswer.HEADERS_FIRST) {
+      requestAnswered();
+    }
+  }
+
+  /**
+   * Headers and the whole body were answered; where nothing more is to come, so ends the stream.
+   */
+  @GuardedBy("this")
+  private void requestAnswered() {
+    if (answerWay.isElsewhere() && phase == Phase.ROUTED) {
+      phase = Phase.ENDED;
+      finish();
+    }
+  }
+
+  /**
+   * All phases were answered: ends the stream with OK as soon as the answers are out. Left to Envoy
+   * it would end by a cancel, for which gRPC makes an exception with a stack trace.
+   */
+  @GuardedBy("this")
+  private void finish() {
+    countEnd(StreamEnd.COMPLETE);
+    completing = true;
+    completeWhenSent();
+  }
+
+  @GuardedBy("this")
+  private void completeWhenSent() {
+    if (completing && unsent.isEmpty() && !envoy.isCancelled()) {
+      completing = false;
+      completed = true;
+      envoy.onCompleted();
     }
   }
 
@@ -428,11 +619,13 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     }
     Dispatch routed = dispatch;
     if (routed == null) {
-      // A local reply of Envoy before we decided, or a stream that starts at the response: the
-      // request phase is over, nothing is to be booked for it any more.
+      // A local reply of Envoy before we decided, or a request that we were not shown: the request
+      // phase is over, nothing is to be booked for it any more.
       cancelTimer();
       dropBody();
-      phase = Phase.ENDED;
+      if (phase != Phase.UNSEEN) {
+        phase = Phase.ENDED;
+      }
       send(EnvoyMessages.responseHeaders(Map.of()));
       return;
     }
@@ -440,11 +633,23 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
         HeaderReader.status(headers),
         HeaderReader.find(headers, "content-type"),
         HeaderReader.find(headers, "content-encoding"),
-        HeaderReader.servedBy(message));
-    send(EnvoyMessages.responseHeaders(routed.explainHeaders()));
+        HeaderReader.servedBy(message),
+        HeaderReader.answered(message));
+    send(EnvoyMessages.responseHeaders(shownHeaders(routed, message)));
     if (headers.getEndOfStream()) {
       end(routed);
     }
+  }
+
+  private Map<String, String> shownHeaders(Dispatch routed, ProcessingRequest message) {
+    Map<String, String> explained = routed.explainHeaders();
+    if (!context.conformanceHooks()) {
+      return explained;
+    }
+    Endpoint served = HeaderReader.servedBy(message);
+    Map<String, String> shown = new LinkedHashMap<>(explained);
+    shown.put(ConformanceHooks.SERVED, served == null ? "" : served.toString());
+    return shown;
   }
 
   @GuardedBy("this")
@@ -452,27 +657,58 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     if (phase == Phase.CLOSED) {
       return;
     }
-    send(
-        modes.responseIsDuplex()
-            ? EnvoyMessages.responseBodyPiece(chunk.getBody(), chunk.getEndOfStream())
-            : EnvoyMessages.RESPONSE_BODY_UNCHANGED);
-    Dispatch routed = dispatch;
-    if (routed != null && phase == Phase.ROUTED) {
+    Dispatch routed = phase == Phase.ROUTED ? dispatch : null;
+    if (routed != null && isEdited) {
       routed.responseBody(chunk.getBody().asReadOnlyByteBuffer());
-      if (chunk.getEndOfStream()) {
-        end(routed);
+      sendShown(routed, chunk, modes);
+    } else {
+      send(
+          modes.responseIsDuplex()
+              ? EnvoyMessages.responseBodyPiece(chunk.getBody(), chunk.getEndOfStream())
+              : EnvoyMessages.RESPONSE_BODY_UNCHANGED);
+      if (routed != null) {
+        routed.responseBody(chunk.getBody().asReadOnlyByteBuffer());
       }
+    }
+    if (routed != null && chunk.getEndOfStream()) {
+      end(routed);
+    }
+  }
+
+  /** Sends what the client is to see of a piece, which may be nothing yet. */
+  @GuardedBy("this")
+  @SuppressWarnings("ReferenceEquality") // the same buffer back means unchanged
+  private void sendShown(Dispatch routed, HttpBody chunk, BodyModes modes) {
+    ByteBuffer whole = chunk.getBody().asReadOnlyByteBuffer();
+    ByteBuffer shown = routed.forClient(whole, chunk.getEndOfStream());
+    boolean isChanged = shown != whole;
+    ByteString piece = isChanged ? ByteString.copyFrom(shown) : chunk.getBody();
+    if (modes.responseIsDuplex()) {
+      if (!piece.isEmpty() || chunk.getEndOfStream()) {
+        send(EnvoyMessages.responseBodyPiece(piece, chunk.getEndOfStream()));
+      }
+    } else {
+      send(
+          isChanged
+              ? EnvoyMessages.responseBodyReplaced(piece)
+              : EnvoyMessages.RESPONSE_BODY_UNCHANGED);
     }
   }
 
   @GuardedBy("this")
-  private void onResponseTrailers() {
+  private void onResponseTrailers(BodyModes modes) {
     if (phase == Phase.CLOSED) {
       return;
     }
+    Dispatch routed = phase == Phase.ROUTED ? dispatch : null;
+    if (routed != null && isEdited) {
+      ByteBuffer rest = routed.restForClient();
+      if (rest.hasRemaining() && modes.responseIsDuplex()) {
+        send(EnvoyMessages.responseBodyPiece(ByteString.copyFrom(rest), false));
+      }
+    }
     send(EnvoyMessages.RESPONSE_TRAILERS_UNCHANGED);
-    Dispatch routed = dispatch;
-    if (routed != null && phase == Phase.ROUTED) {
+    if (routed != null) {
       end(routed);
     }
   }
@@ -481,16 +717,17 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   private void end(Dispatch routed) {
     phase = Phase.ENDED;
     routed.ended();
+    finish();
   }
 
   // ---- the stream itself ----
 
   @GuardedBy("this")
-  private void reject(int status, RequestOutcome outcome, String message) {
+  private void reject(RequestOutcome outcome, String message) {
     cancelTimer();
     ApiKind api = headOrThrow().api();
     pipeline.rejected(api, outcome);
-    sendImmediate(EnvoyMessages.immediate(status, ErrorBody.of(api, status, message), 0, outcome));
+    sendImmediate(EnvoyMessages.immediate(RoutingDecision.Reject.of(api, outcome, message)));
     dropBody();
   }
 
@@ -530,6 +767,9 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
    */
   @GuardedBy("this")
   private void takeNext() {
+    if (completing || completed) {
+      return;
+    }
     if (unsent.isEmpty()) {
       envoy.request(1);
     } else {
@@ -542,10 +782,14 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       while (envoy.isReady() && !unsent.isEmpty()) {
         write(unsent.remove());
       }
+      if (bodyDropped && held > 0) {
+        dropBody();
+      }
       if (unsent.isEmpty() && requestOwed) {
         requestOwed = false;
         envoy.request(1);
       }
+      completeWhenSent();
     }
   }
 
@@ -558,23 +802,36 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   @GuardedBy("this")
   private void close() {
     cancelTimer();
-    boolean open = phase == Phase.ROUTED;
-    countEnd(
-        phase == Phase.ENDED || phase == Phase.CLOSED ? StreamEnd.COMPLETE : StreamEnd.CANCELLED);
+    if (phase == Phase.BODY || phase == Phase.DECIDING) {
+      pipeline.rejected(headOrThrow().api(), RequestOutcome.CLIENT_GONE);
+    }
+    boolean open = phase == Phase.ROUTED || completing;
+    completing = false;
+    boolean isOver = phase == Phase.ENDED || phase == Phase.CLOSED || phase == Phase.UNSEEN;
+    countEnd(isOver ? StreamEnd.COMPLETE : StreamEnd.CANCELLED);
     phase = Phase.CLOSED;
     unsent.clear();
     dropBody();
     Dispatch routed = dispatch;
     if (open && routed != null) {
-      routed.aborted();
+      if (flight != null) {
+        context.book().tell(flight, Dispatch::aborted);
+      } else {
+        routed.aborted();
+      }
     }
   }
 
+  /** What waits to be echoed to a slow reader goes on counting against the budget. */
   @GuardedBy("this")
   private void dropBody() {
+    // A callback may come in the middle of the echo, which still needs the body.
+    bodyDropped = true;
     body = List.of();
-    context.heldBytes().addAndGet(-held);
-    held = 0;
+    if (unsent.isEmpty()) {
+      context.heldBytes().addAndGet(-held);
+      held = 0;
+    }
   }
 
   @GuardedBy("this")

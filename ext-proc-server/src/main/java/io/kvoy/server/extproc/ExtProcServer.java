@@ -6,8 +6,11 @@ import io.grpc.Server;
 import io.grpc.health.v1.HealthCheckResponse.ServingStatus;
 import io.grpc.netty.NettyServerBuilder;
 import io.grpc.protobuf.services.HealthStatusManager;
+import io.kvoy.server.DoorShare;
 import io.kvoy.server.RoutingPipeline;
+import io.kvoy.server.feedback.DispatchBook;
 import io.kvoy.server.metrics.ServerMeters;
+import io.netty.handler.ssl.SslContext;
 import io.netty.util.HashedWheelTimer;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -38,8 +41,11 @@ public final class ExtProcServer implements AutoCloseable {
   /** A header list of 200 headers of 200 bytes must pass, also when Envoy adds its own. */
   private static final int MAX_METADATA_BYTES = 256 << 10;
 
-  /** Room for a protobuf envelope and headers beside a body of the largest size. */
-  private static final int ENVELOPE_BYTES = 1 << 20;
+  /**
+   * Room beside a body of the largest size: for the envelope, and for what a proxy buffers beyond
+   * our limit, so that we get to see it and refuse it in the caller's shape.
+   */
+  private static final int ENVELOPE_BYTES = 2 << 20;
 
   /** Wide enough that a 1 MiB body arrives without a window update in between. */
   private static final int FLOW_CONTROL_WINDOW_BYTES = 1 << 20;
@@ -47,6 +53,10 @@ public final class ExtProcServer implements AutoCloseable {
   /** Bodies take at most this part of the heap; a body being read exists twice. */
   private static final int HELD_SHARE = 4;
 
+  /** Nothing open and nothing new for so long: proxies have gone. */
+  private static final Duration QUIET = Duration.ofMillis(1_500);
+
+  private static final Duration DRAIN_POLL = Duration.ofMillis(20);
   private static final Duration TIMER_TICK = Duration.ofMillis(10);
 
   /**
@@ -54,24 +64,30 @@ public final class ExtProcServer implements AutoCloseable {
    *
    * @param address ext_proc listen address
    * @param healthAddress gRPC health listen address, empty for none
+   * @param tls of the ext_proc port, plaintext when empty; health is plaintext always
    * @param limits bounds on each exchange, asked again and again
    * @param decisionThreads threads that read and tokenize, at least 1
+   * @param conformanceHooks whether {@link io.kvoy.server.ConformanceHooks} are on
    * @param decisionQueue requests that may wait for such a thread before the pick is by load alone
    */
   public record Settings(
       InetSocketAddress address,
       Optional<InetSocketAddress> healthAddress,
+      Optional<SslContext> tls,
       Supplier<ExchangeLimits> limits,
       int decisionThreads,
-      int decisionQueue) {}
+      int decisionQueue,
+      boolean conformanceHooks) {}
 
   private final Server server;
   private final Optional<Server> healthServer;
   private final HealthStatusManager health = new HealthStatusManager();
   private final ThreadPoolExecutor decisionThreads;
   private final HashedWheelTimer timer;
+  private final ExchangeContext context;
 
-  private ExtProcServer(Settings settings, RoutingPipeline pipeline, ServerMeters metrics) {
+  private ExtProcServer(
+      Settings settings, RoutingPipeline pipeline, DispatchBook book, ServerMeters metrics) {
     AtomicInteger number = new AtomicInteger();
     decisionThreads =
         new ThreadPoolExecutor(
@@ -90,18 +106,23 @@ public final class ExtProcServer implements AutoCloseable {
             task -> Thread.ofPlatform().name("kvoy-timer").daemon().unstarted(task),
             TIMER_TICK.toMillis(),
             TimeUnit.MILLISECONDS);
-    ExchangeContext context =
+    context =
         new ExchangeContext(
             decisionThreads,
+            new InlineReading(),
             timer,
             settings.limits(),
             new AtomicInteger(),
             new AtomicLong(),
+            new AtomicLong(),
             Runtime.getRuntime().maxMemory() / HELD_SHARE,
+            book,
+            settings.conformanceHooks(),
             metrics);
+    NettyServerBuilder door = NettyServerBuilder.forAddress(settings.address());
+    settings.tls().ifPresent(door::sslContext);
     server =
-        NettyServerBuilder.forAddress(settings.address())
-            .directExecutor()
+        door.directExecutor()
             .maxInboundMessageSize(
                 (int)
                     Math.min(
@@ -109,7 +130,7 @@ public final class ExtProcServer implements AutoCloseable {
             .maxInboundMetadataSize(MAX_METADATA_BYTES)
             .flowControlWindow(FLOW_CONTROL_WINDOW_BYTES)
             .maxConcurrentCallsPerConnection(Integer.MAX_VALUE)
-            .addService(new ExtProcService(pipeline, context))
+            .addService(ExtProcService.of(pipeline, context))
             .addService(health.getHealthService())
             .build();
     healthServer =
@@ -127,8 +148,9 @@ public final class ExtProcServer implements AutoCloseable {
 
   /** Binds both ports; throws with nothing left open when one is taken. */
   public static ExtProcServer start(
-      Settings settings, RoutingPipeline pipeline, ServerMeters metrics) throws IOException {
-    ExtProcServer started = new ExtProcServer(settings, pipeline, metrics);
+      Settings settings, RoutingPipeline pipeline, DispatchBook book, ServerMeters metrics)
+      throws IOException {
+    ExtProcServer started = new ExtProcServer(settings, pipeline, book, metrics);
     try {
       started.server.start();
       if (started.healthServer.isPresent()) {
@@ -139,6 +161,17 @@ public final class ExtProcServer implements AutoCloseable {
       started.close();
       throw e;
     }
+  }
+
+  /** What other doors share with this one; not to be used after its end. */
+  public DoorShare share() {
+    return new DoorShare(
+        context.decisionThreads(),
+        context.timer(),
+        context.openStreams(),
+        context.startedStreams(),
+        context.heldBytes(),
+        context.maxHeldBytes());
   }
 
   /** The bound ext_proc port; differs from the setting when that was 0. */
@@ -157,11 +190,33 @@ public final class ExtProcServer implements AutoCloseable {
     READINESS_SERVICES.forEach(service -> health.setStatus(service, status));
   }
 
-  /** Stops taking streams and waits for the running ones, at most {@code grace}. */
+  /**
+   * Says NOT_SERVING and goes on serving until proxies have stopped sending, then says GOAWAY,
+   * waits for what still runs and closes. A proxy that learns of the end by its health check loses
+   * no request; an idle server is gone after {@link #QUIET}.
+   *
+   * @param grace longest time for all of it
+   */
   public void drain(Duration grace) throws InterruptedException {
+    long start = System.nanoTime();
+    long deadline = start + grace.toNanos();
     health.enterTerminalState();
+    long seen = context.startedStreams().get();
+    long quietSince = start;
+    while (System.nanoTime() - deadline < 0) {
+      long now = System.nanoTime();
+      long started = context.startedStreams().get();
+      if (started != seen || context.openStreams().get() > 0) {
+        seen = started;
+        quietSince = now;
+      } else if (now - quietSince >= QUIET.toNanos()) {
+        break;
+      }
+      Thread.sleep(DRAIN_POLL);
+    }
     server.shutdown();
-    if (!server.awaitTermination(grace.toMillis(), TimeUnit.MILLISECONDS)) {
+    long left = Math.max(0, deadline - System.nanoTime());
+    if (!server.awaitTermination(left, TimeUnit.NANOSECONDS)) {
       server.shutdownNow();
     }
     close();

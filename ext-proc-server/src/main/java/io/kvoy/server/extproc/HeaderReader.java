@@ -7,22 +7,23 @@ import com.google.protobuf.Value;
 import io.envoyproxy.envoy.config.core.v3.HeaderValue;
 import io.envoyproxy.envoy.service.ext_proc.v3.HttpHeaders;
 import io.envoyproxy.envoy.service.ext_proc.v3.ProcessingRequest;
+import io.kvoy.envoy.AnswerReports;
 import io.kvoy.envoy.ControlHeaders;
 import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.dialect.Dialects;
 import io.kvoy.scoring.fleet.Endpoint;
 import io.kvoy.server.GatewayHeaders;
 import io.kvoy.server.RequestHead;
+import io.kvoy.server.Wishes;
+import io.kvoy.server.feedback.AnswerReport.Progress;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
-import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /** Reads what routing needs from header messages and their metadata. Stateless. */
 final class HeaderReader {
   private static final String FILTER_ATTRIBUTES = "envoy.filters.http.ext_proc";
-  private static final int MAX_REQUEST_ID_CHARS = 128;
 
   private HeaderReader() {}
 
@@ -32,6 +33,10 @@ final class HeaderReader {
     String requestId = "";
     String contentEncoding = "";
     boolean upgrade = false;
+    int ttftMillis = 0;
+    int ttftMillisByOldName = 0;
+    String session = "";
+    int sessionRank = ControlHeaders.SESSION.size();
     for (HeaderValue header : message.getRequestHeaders().getHeaders().getHeadersList()) {
       switch (header.getKey()) {
         case ":method" -> method = value(header);
@@ -39,14 +44,31 @@ final class HeaderReader {
         case "x-request-id" -> requestId = value(header);
         case "content-encoding" -> contentEncoding = value(header).toLowerCase(Locale.ROOT).strip();
         case "upgrade" -> upgrade = true;
-        default -> {}
+        case ControlHeaders.SLO_TTFT -> ttftMillis = Wishes.millis(value(header));
+        case ControlHeaders.SLO_TTFT_OLD -> ttftMillisByOldName = Wishes.millis(value(header));
+        default -> {
+          int rank = ControlHeaders.SESSION.indexOf(header.getKey());
+          if (rank >= 0 && rank < sessionRank) {
+            session = value(header);
+            sessionRank = rank;
+          }
+        }
       }
     }
     ApiKind api = method.equals("POST") && !upgrade ? Dialects.ofPath(path) : ApiKind.OTHER;
-    if (requestId.isEmpty() || requestId.length() > MAX_REQUEST_ID_CHARS) {
-      requestId = UUID.randomUUID().toString();
-    }
-    return new RequestHead(method, path, api, requestId, contentEncoding, subset(message));
+    Wishes wishes =
+        ttftMillis + ttftMillisByOldName == 0 && session.isEmpty()
+            ? Wishes.NONE
+            : new Wishes(ttftMillis == 0 ? ttftMillisByOldName : ttftMillis, List.of(), session);
+    return new RequestHead(
+        method,
+        path,
+        api,
+        RequestHead.requestIdOr(requestId),
+        contentEncoding,
+        subset(message),
+        wishes,
+        false);
   }
 
   /**
@@ -84,13 +106,61 @@ final class HeaderReader {
     String served =
         lb.getFieldsOrDefault(GatewayHeaders.SERVED, Value.getDefaultInstance()).getStringValue();
     if (served.isEmpty()) {
-      served =
-          message
-              .getAttributesOrDefault(FILTER_ATTRIBUTES, Struct.getDefaultInstance())
-              .getFieldsOrDefault("upstream.address", Value.getDefaultInstance())
-              .getStringValue();
+      served = attribute(message, "upstream.address");
     }
     return served.isEmpty() ? null : Endpoint.parse(served);
+  }
+
+  /**
+   * Whose answer the headers begin, by Envoy's {@code response.code_details}: a worker's own, or
+   * one that Envoy wrote because it had none. {@link #servedBy} cannot tell: with every connection
+   * refused it names the worker that was tried last (ran on Envoy 1.40). Where the attribute is not
+   * configured the answer counts as a worker's.
+   */
+  static Progress answered(ProcessingRequest message) {
+    String details = attribute(message, "response.code_details");
+    if (details.isEmpty() || details.equals("via_upstream")) {
+      return Progress.RUNNING;
+    }
+    if (details.contains("connection_failure") || details.contains("connection_timeout")) {
+      return Progress.UNREACHABLE;
+    }
+    // upstream_reset_…{overflow} is Envoy's own limit; the other resets, and running out of time,
+    // are a worker's doing.
+    boolean tried =
+        (details.startsWith("upstream_") && !details.contains("overflow"))
+            || details.contains("response_timeout");
+    return tried ? Progress.BROKEN : Progress.NOT_TRIED;
+  }
+
+  private static String attribute(ProcessingRequest message, String name) {
+    return message
+        .getAttributesOrDefault(FILTER_ATTRIBUTES, Struct.getDefaultInstance())
+        .getFieldsOrDefault(name, Value.getDefaultInstance())
+        .getStringValue();
+  }
+
+  /** Id under which the answer's request is in the book; empty when the proxy told none. */
+  static String flight(ProcessingRequest message) {
+    return message
+        .getMetadataContext()
+        .getFilterMetadataOrDefault(AnswerReports.NAMESPACE, Struct.getDefaultInstance())
+        .getFieldsOrDefault(AnswerReports.FLIGHT, Value.getDefaultInstance())
+        .getStringValue();
+  }
+
+  /** The headers of this request that must not reach a worker as the client wrote them. */
+  static List<String> headersToRemove(HttpHeaders headers) {
+    List<String> found = List.of();
+    for (HeaderValue header : headers.getHeaders().getHeadersList()) {
+      if (GatewayHeaders.removedFromRequests(header.getKey())) {
+        if (found.isEmpty()) {
+          found = new ArrayList<>();
+        }
+        found.add(header.getKey());
+      }
+    }
+    return found;
   }
 
   private static @Nullable List<Endpoint> subset(ProcessingRequest message) {

@@ -7,15 +7,21 @@ import io.kvoy.inference.stream.BodyForm;
 import io.kvoy.inference.stream.Ending;
 import io.kvoy.inference.stream.ResponseWatcher;
 import io.kvoy.inference.stream.TokenUsage;
+import io.kvoy.inference.stream.UsageChunkFilter;
 import io.kvoy.scoring.fleet.Endpoint;
 import io.kvoy.scoring.fleet.Fleet;
 import io.kvoy.scoring.fleet.Outcome;
 import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.kvcache.BlockKeys;
+import io.kvoy.scoring.kvcache.OwnKeyCheck;
 import io.kvoy.scoring.kvcache.SpeculativePrefixes;
+import io.kvoy.scoring.latency.ErrorCause;
+import io.kvoy.scoring.latency.Prediction;
 import io.kvoy.scoring.pick.Flight;
+import io.kvoy.scoring.pick.Pick;
 import io.kvoy.server.GatewayHeaders;
 import io.kvoy.server.Understanding;
+import io.kvoy.server.feedback.AnswerReport.Progress;
 import io.kvoy.server.metrics.PoolMeters;
 import io.kvoy.server.metrics.ResponseEnd;
 import java.nio.ByteBuffer;
@@ -40,60 +46,125 @@ public final class Dispatch {
 
   private final PoolMeters meters;
   private final double targetTtftMillis;
-  private final @Nullable ApiKind parsedApi;
+
+  /** Whether the request's body was read: its model and prompt are known. */
+  private final boolean isRead;
+
+  /** What shape the answer has, by the path alone where the body was not read; null for no API. */
+  private final @Nullable ApiKind api;
+
+  private final boolean asksForStream;
   private final String model;
   private final Flight flight;
   private final Worker picked;
+  private final List<Worker> fallbacks;
+  private final Prediction prediction;
   private final double predictedMillis;
   private final int predictedCachedTokens;
   private final DecisionLog.Entry entry;
   private final Supplier<Fleet> fleet;
   private final WorkerMeterBook workerMeters;
   private final SpeculativePrefixes speculative;
+  private final OwnKeyCheck ownKeys;
   private final LongSupplier nanoClock;
   private final boolean explains;
+  private final ResponseHomes homes;
 
+  /** Whether the answer's usage was asked for by us and is to be hidden. */
+  private final boolean hidesUsage;
+
+  private @Nullable UsageChunkFilter filter;
   private List<BlockKeys> prompts;
   private boolean moved;
   private @Nullable ResponseWatcher watcher;
   private boolean streams;
   private int status;
   private boolean reachedWorker;
+
+  /** Whose answer passes by: RUNNING for a worker's, else what kept the proxy from having one. */
+  private Progress answered = Progress.RUNNING;
+
   private double ttftMillis = NOT_SEEN;
   private boolean settled;
 
   Dispatch(
       Understanding.Routable request,
-      Flight flight,
-      double predictedMillis,
+      Pick.Picked pick,
       int predictedCachedTokens,
       DecisionLog.Entry entry,
       Supplier<Fleet> fleet,
       WorkerMeterBook workerMeters,
       SpeculativePrefixes speculative,
+      OwnKeyCheck ownKeys,
       LongSupplier nanoClock,
+      ResponseHomes homes,
       boolean explains) {
     InferenceRequest parsed = request.request();
     this.meters = request.pool().meters();
-    this.targetTtftMillis = (double) request.pool().config().targetTtft().toMillis();
-    this.parsedApi = parsed == null ? null : parsed.api();
+    this.targetTtftMillis = request.targetTtftMillis();
+    this.isRead = parsed != null;
+    this.api =
+        parsed != null
+            ? parsed.api()
+            : request.head().api() == ApiKind.OTHER ? null : request.head().api();
+    this.asksForStream = parsed != null && parsed.stream();
     this.model = parsed == null ? "" : parsed.model();
     this.prompts = request.prompts();
-    this.flight = flight;
-    this.picked = flight.worker();
-    this.predictedMillis = predictedMillis;
+    this.flight = pick.flight();
+    this.picked = pick.worker();
+    this.fallbacks = pick.fallbacks();
+    this.prediction = pick.prediction();
+    this.predictedMillis = prediction.totalMillis();
     this.predictedCachedTokens = predictedCachedTokens;
     this.entry = entry;
     this.fleet = fleet;
     this.workerMeters = workerMeters;
     this.speculative = speculative;
+    this.ownKeys = ownKeys;
     this.nanoClock = nanoClock;
     this.explains = explains;
+    this.homes = homes;
+    this.hidesUsage = request.edited() != null;
   }
 
   /** Where the request is to go. */
   public Endpoint destination() {
     return picked.endpoint();
+  }
+
+  /** Where it is to go if that does not connect, best first. */
+  public List<Endpoint> fallbacks() {
+    return fallbacks.stream().map(Worker::endpoint).toList();
+  }
+
+  /** All of them, in the order to try them, as proxies take them: separated by commas. */
+  public String destinations() {
+    if (fallbacks.isEmpty()) {
+      return destination().toString();
+    }
+    StringBuilder all = new StringBuilder(destination().toString());
+    fallbacks.forEach(worker -> all.append(',').append(worker.endpoint()));
+    return all.toString();
+  }
+
+  /** The decision's record. */
+  public DecisionRecord decision() {
+    return entry.decision();
+  }
+
+  /** Predicted time to the first token, in milliseconds. */
+  public double predictedMillis() {
+    return predictedMillis;
+  }
+
+  /** Prompt tokens that the picked worker was expected to have in its cache. */
+  public int predictedCachedTokens() {
+    return predictedCachedTokens;
+  }
+
+  /** Time since the pick. */
+  public long microsSincePick() {
+    return Math.max(1, (nanoClock.getAsLong() - flight.reservation().takenAtNanos()) / 1_000);
   }
 
   /** Headers that explain the decision to the caller; empty unless configured. */
@@ -120,30 +191,86 @@ public final class Dispatch {
    * it.
    *
    * @param httpStatus 100..599, 0 when unreadable
-   * @param served who really served, null when the proxy did not say
+   * @param served who really served or, when nobody did, was tried last; null when the proxy did
+   *     not say
+   * @param answerer {@link Progress#RUNNING} when the answer is a worker's, else why the proxy
+   *     wrote it
    */
   public void responseHeaders(
       int httpStatus,
       @Nullable String contentType,
       @Nullable String contentEncoding,
-      @Nullable Endpoint served) {
+      @Nullable Endpoint served,
+      Progress answerer) {
     status = httpStatus;
-    reachedWorker = served != null;
-    if (served != null && !served.equals(picked.endpoint())) {
-      Worker server = fleet.get().at(served);
-      if (server != null) {
-        // The proxy retried: what failed there is booked on the worker that failed.
-        moved = true;
-        forgetExpectation();
-        flight.attemptFailed(flight.worker(), Outcome.CONNECT_FAILED);
-        flight.servedBy(server, 0);
-      }
+    answered = answerer;
+    if (answerer != Progress.NOT_TRIED) {
+      servedBy(served);
     }
-    ApiKind api = parsedApi;
-    if (api != null && httpStatus == 200) {
+    ApiKind known = api;
+    if (known != null && httpStatus == 200) {
       BodyForm form = BodyForm.of(contentType, contentEncoding);
       streams = form == BodyForm.EVENT_STREAM;
-      watcher = new ResponseWatcher(api, form);
+      watcher = new ResponseWatcher(known, form);
+      filter = hidesUsage && streams ? new UsageChunkFilter() : null;
+    }
+  }
+
+  /**
+   * What the client is to get of a piece of the answer, after {@link #responseBody} has seen it.
+   * The given buffer itself where nothing is to be taken out.
+   */
+  public ByteBuffer forClient(ByteBuffer chunk, boolean isLast) {
+    UsageChunkFilter hiding = filter;
+    if (hiding == null) {
+      return chunk;
+    }
+    ByteBuffer shown = hiding.filter(chunk);
+    return isLast ? joined(shown, restForClient()) : shown;
+  }
+
+  /** What was held back of an answer that ends without a last piece; mostly nothing. */
+  public ByteBuffer restForClient() {
+    UsageChunkFilter hiding = filter;
+    if (hiding == null) {
+      return ByteBuffer.allocate(0);
+    }
+    filter = null;
+    ByteBuffer rest = hiding.end();
+    meters.usageInjected(hiding.removedEvents() > 0);
+    return rest;
+  }
+
+  private static ByteBuffer joined(ByteBuffer first, ByteBuffer second) {
+    return second.hasRemaining()
+        ? ByteBuffer.allocate(first.remaining() + second.remaining())
+            .put(first.duplicate())
+            .put(second)
+            .flip()
+        : first;
+  }
+
+  /** Notes where the state of a stored answer is. */
+  private void noteHome() {
+    ResponseWatcher watching = watcher;
+    String id = api == ApiKind.RESPONSES && watching != null ? watching.soFar().responseId() : null;
+    if (id != null) {
+      homes.produced("", id, flight.worker(), fleet.get());
+    }
+  }
+
+  private void servedBy(@Nullable Endpoint served) {
+    reachedWorker = served != null;
+    if (served == null || served.equals(flight.worker().endpoint())) {
+      return;
+    }
+    Worker server = fleet.get().at(served);
+    if (server != null) {
+      // The proxy retried: what failed there is booked on the worker that failed.
+      moved = true;
+      forgetExpectation();
+      flight.attemptFailed(flight.worker(), Outcome.CONNECT_FAILED);
+      flight.servedBy(server, 0);
     }
   }
 
@@ -154,27 +281,89 @@ public final class Dispatch {
       return;
     }
     if (watching.feed(chunk) && streams) {
-      ttftMillis = (nanoClock.getAsLong() - flight.reservation().takenAtNanos()) / 1e6;
-      flight.firstToken();
-      meters.actualTtft(predictedMillis, ttftMillis, targetTtftMillis);
-      if (!moved) {
-        workerMeters.of(flight.worker()).ttftError(predictedMillis, ttftMillis);
-      }
-      // A long answer should not keep its prompt's keys in memory.
-      prompts = List.of();
+      firstTokenAfter(nanoClock.getAsLong() - flight.reservation().takenAtNanos());
     }
+  }
+
+  private void firstTokenAfter(long nanos) {
+    ttftMillis = nanos / 1e6;
+    if (!isRead) {
+      // Of a prompt of unknown length nothing is to be learnt.
+      noteHome();
+      return;
+    }
+    flight.firstTokenAfter(nanos);
+    meters.actualTtft(predictedMillis, ttftMillis, targetTtftMillis);
+    if (!moved) {
+      workerMeters.of(flight.worker()).ttftError(predictedMillis, ttftMillis);
+    }
+    noteHome();
+    wasRead();
+  }
+
+  /**
+   * The proxy tells of an answer that did not pass by here, while it runs or at its end. May come
+   * more than once and in any order; what is known already is not taken again.
+   */
+  public void reported(AnswerReport report) {
+    if (settled) {
+      return;
+    }
+    status = report.status();
+    if (report.progress() != Progress.NOT_TRIED) {
+      servedBy(report.served());
+    }
+    // Of a request that was not read only a stream's usage tells that its answer is one.
+    boolean isStream = asksForStream || (!isRead && report.usage().promptTokens().isPresent());
+    if (isStream
+        && status == 200
+        && Double.isNaN(ttftMillis)
+        && report.firstByteMicros().isPresent()) {
+      firstTokenAfter(report.firstByteMicros().getAsLong() * 1_000);
+    }
+    if (report.progress() != Progress.RUNNING) {
+      settle(report.progress(), report.usage());
+    }
+  }
+
+  private void settle(Progress progress, TokenUsage usage) {
+    switch (progress) {
+      case RUNNING, COMPLETE ->
+          settle(
+              Outcome.ofStatus(status),
+              status >= 400 ? ResponseEnd.ERROR_STATUS : ResponseEnd.END,
+              usage);
+      case CLIENT_LEFT -> settle(Outcome.CLIENT_ABORT, ResponseEnd.ABORT, usage);
+      case UNREACHABLE -> settle(Outcome.CONNECT_FAILED, ResponseEnd.RESET, usage);
+      // No worker had a part in it.
+      case NOT_TRIED -> settle(Outcome.UNKNOWN, ResponseEnd.RESET, usage);
+      case BROKEN -> settle(Outcome.FAILURE, ResponseEnd.RESET, usage);
+    }
+  }
+
+  /** Whether the end was told. */
+  public boolean isSettled() {
+    return settled;
+  }
+
+  /** Nobody told the end in time. */
+  public void expired() {
+    settle(Outcome.UNKNOWN, ResponseEnd.EXPIRED);
   }
 
   /** The answer is complete. */
   public void ended() {
     ResponseWatcher watching = watcher;
-    if (watching == null && !reachedWorker && status >= 500) {
-      // The proxy's own answer: it could not reach the worker.
+    if (answered != Progress.RUNNING) {
+      settle(answered, TokenUsage.NOT_REPORTED);
+    } else if (watching == null && !reachedWorker && status >= 500) {
+      // The proxy's own answer, by all signs: it could not reach the worker.
       settle(Outcome.CONNECT_FAILED, ResponseEnd.RESET);
     } else if (watching != null && watching.end().ending() == Ending.ERROR) {
       settle(Outcome.FAILURE, ResponseEnd.ERROR_STATUS);
     } else {
-      settle(Outcome.ofStatus(status), status >= 400 ? ResponseEnd.ERROR_STATUS : ResponseEnd.END);
+      settle(
+          Progress.COMPLETE, watching == null ? TokenUsage.NOT_REPORTED : watching.end().usage());
     }
   }
 
@@ -183,23 +372,39 @@ public final class Dispatch {
     settle(Outcome.CLIENT_ABORT, ResponseEnd.ABORT);
   }
 
+  /**
+   * The worker has computed all of the prompts. Their keys are let go: a long answer should not
+   * keep them in memory.
+   */
+  private void wasRead() {
+    prompts.forEach(
+        prompt -> ownKeys.read(picked, prompt, model, flight.reservation().takenAtNanos()));
+    prompts = List.of();
+  }
+
   private void forgetExpectation() {
     prompts.forEach(prompt -> speculative.withdraw(picked, prompt));
     prompts = List.of();
   }
 
   private void settle(Outcome outcome, ResponseEnd end) {
+    ResponseWatcher watching = watcher;
+    settle(outcome, end, watching == null ? TokenUsage.NOT_REPORTED : watching.end().usage());
+  }
+
+  private void settle(Outcome outcome, ResponseEnd end, TokenUsage usage) {
     if (settled) {
       return;
     }
     settled = true;
+    noteHome();
     if (outcome != Outcome.SUCCESS && Double.isNaN(ttftMillis)) {
       // Not read to the end there, so its blocks are not to be expected.
       forgetExpectation();
+    } else if (outcome == Outcome.SUCCESS) {
+      wasRead();
     }
     flight.ended(outcome);
-    ResponseWatcher watching = watcher;
-    TokenUsage usage = watching == null ? TokenUsage.NOT_REPORTED : watching.end().usage();
     DecisionOutcome seen =
         new DecisionOutcome(
             flight.worker().name(),
@@ -211,7 +416,14 @@ public final class Dispatch {
             end.name().toLowerCase(Locale.ROOT));
     entry.outcome(seen);
     meters.response(end);
-    if (parsedApi != null && usage.cachedTokens().isPresent()) {
+    if (isRead && !moved && !Double.isNaN(ttftMillis)) {
+      meters.ttftErrorCause(
+          ErrorCause.of(
+              prediction, flight.promptTokens(), predictedCachedTokens, usage.cachedTokens()),
+          predictedMillis,
+          ttftMillis);
+    }
+    if (isRead && usage.cachedTokens().isPresent()) {
       int cached = (int) Math.min(Integer.MAX_VALUE, usage.cachedTokens().getAsLong());
       meters.model(model).reported(cached);
       if (!moved && entry.decision().mode().equals("exact")) {

@@ -4,6 +4,7 @@ package io.kvoy.server.feedback;
 import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.InferenceRequest;
 import io.kvoy.scoring.fleet.Fleet;
+import io.kvoy.scoring.kvcache.OwnKeyCheck;
 import io.kvoy.scoring.kvcache.SpeculativePrefixes;
 import io.kvoy.scoring.latency.Prediction;
 import io.kvoy.scoring.pick.Considered;
@@ -39,17 +40,21 @@ public final class Feedback {
   private final WorkerMeterBook workerMeters;
   private final PoolMeters noPool;
   private final SpeculativePrefixes speculative;
+  private final OwnKeyCheck ownKeys;
   private final LongSupplier nanoClock;
   private final InstantSource wallClock;
   private final BooleanSupplier explainsToCallers;
+  private final ResponseHomes homes;
 
   /**
    * @param fleet the present fleet, to find who served
    * @param log where decisions are kept for the debug pages
    * @param noPool meters of requests that no pool takes
    * @param speculative told when a routed prompt was not read after all
+   * @param ownKeys told when a worker has read a prompt
    * @param wallClock for the records alone; no decision looks at it
    * @param explainsToCallers whether responses carry the decision headers
+   * @param homes told which worker made an answer that can be continued
    */
   public Feedback(
       Supplier<Fleet> fleet,
@@ -57,17 +62,21 @@ public final class Feedback {
       WorkerMeterBook workerMeters,
       PoolMeters noPool,
       SpeculativePrefixes speculative,
+      OwnKeyCheck ownKeys,
       LongSupplier nanoClock,
       InstantSource wallClock,
-      BooleanSupplier explainsToCallers) {
+      BooleanSupplier explainsToCallers,
+      ResponseHomes homes) {
     this.fleet = fleet;
     this.log = log;
     this.workerMeters = workerMeters;
     this.noPool = noPool;
     this.speculative = speculative;
+    this.ownKeys = ownKeys;
     this.nanoClock = nanoClock;
     this.wallClock = wallClock;
     this.explainsToCallers = explainsToCallers;
+    this.homes = homes;
   }
 
   /** Whether the first token of this request's answer can be seen when it comes. */
@@ -108,14 +117,15 @@ public final class Feedback {
     count(request, wanted, picked, cached, decideNanos);
     return new Dispatch(
         request,
-        picked.flight(),
-        picked.prediction().totalMillis(),
+        picked,
         cached,
         entry,
         fleet,
         workerMeters,
         speculative,
+        ownKeys,
         nanoClock,
+        homes,
         explainsToCallers.getAsBoolean());
   }
 
@@ -146,9 +156,7 @@ public final class Feedback {
     if (parsed != null) {
       meters.tokenizeDuration(request.readNanos());
       meters.model(parsed.model()).routed(request.promptTokens(), cached);
-      meters.predictedTtft(
-          picked.prediction().totalMillis(),
-          (double) request.pool().config().targetTtft().toMillis());
+      meters.predictedTtft(picked.prediction().totalMillis(), request.targetTtftMillis());
     }
     workerMeters.of(picked.worker()).picked();
   }

@@ -6,6 +6,7 @@ import io.kvoy.scoring.fleet.FleetChange;
 import io.kvoy.scoring.fleet.FleetListener;
 import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.fleet.WorkerHealth;
+import io.kvoy.scoring.latency.TtftPredictor;
 import io.kvoy.scoring.load.InFlightLedger;
 import io.kvoy.scoring.load.LoadBook;
 import io.kvoy.server.metrics.KvoyMetrics;
@@ -23,6 +24,7 @@ public final class WorkerMeterBook implements FleetListener {
   private final KvoyMetrics metrics;
   private final InFlightLedger ledger;
   private final LoadBook loads;
+  private final TtftPredictor predictor;
 
   /** Replaced whole by the one delivering thread, read by all. */
   private volatile @Nullable Entry[] bySlot = new Entry[0];
@@ -30,10 +32,12 @@ public final class WorkerMeterBook implements FleetListener {
   @GuardedBy("this")
   private @Nullable WorkerMeters nobody;
 
-  public WorkerMeterBook(KvoyMetrics metrics, InFlightLedger ledger, LoadBook loads) {
+  public WorkerMeterBook(
+      KvoyMetrics metrics, InFlightLedger ledger, LoadBook loads, TtftPredictor predictor) {
     this.metrics = metrics;
     this.ledger = ledger;
     this.loads = loads;
+    this.predictor = predictor;
   }
 
   /** The worker's meters. */
@@ -58,7 +62,10 @@ public final class WorkerMeterBook implements FleetListener {
     for (Worker added : change.added()) {
       // Before the old life is closed, so that a restarted worker keeps its counters.
       WorkerMeters meters = metrics.worker(added.pool(), added.name());
-      meters.bind(() -> ledger.load(added).inFlight(), () -> loads.ageMillis(added) / 1000);
+      meters.bind(
+          () -> ledger.load(added).inFlight(),
+          () -> loads.ageMillis(added) / 1000,
+          () -> predictor.errors(added));
       if (added.slot() >= table.length) {
         table = Arrays.copyOf(table, added.slot() + 1);
       }

@@ -2,6 +2,7 @@
 package io.kvoy.server.fleet;
 
 import io.kvoy.scoring.fleet.FleetRegistry;
+import io.kvoy.scoring.fleet.KvPublishers;
 import io.kvoy.scoring.fleet.WorkerSpec;
 import io.kvoy.scoring.kvcache.KvEventSources;
 import java.io.IOException;
@@ -98,8 +99,13 @@ public final class KvSourceDiscovery implements AutoCloseable {
     String json = new String(answer, StandardCharsets.UTF_8);
     switch (KvEventSources.parse(json, spec.endpoint().host())) {
       case KvEventSources.Found(List<KvEventSources.Source> ranks) -> {
-        if (!ranks.isEmpty() && !ranks.getFirst().endpoint().isEmpty()) {
-          declare(spec, ranks.getFirst());
+        List<KvPublishers.Rank> publishing =
+            ranks.stream()
+                .filter(rank -> !rank.endpoint().isEmpty())
+                .map(rank -> new KvPublishers.Rank(rank.endpoint(), rank.replayEndpoint()))
+                .toList();
+        if (!publishing.isEmpty()) {
+          declare(spec, publishing);
         }
       }
       case KvEventSources.Unreadable(String reason) ->
@@ -107,24 +113,16 @@ public final class KvSourceDiscovery implements AutoCloseable {
     }
   }
 
-  private void declare(WorkerSpec spec, KvEventSources.Source source) {
-    WorkerSpec complete =
-        new WorkerSpec(
-            spec.pool(),
-            spec.name(),
-            spec.endpoint(),
-            spec.incarnation(),
-            spec.readiness(),
-            source.endpoint(),
-            source.replayEndpoint(),
-            false);
+  private void declare(WorkerSpec spec, List<KvPublishers.Rank> ranks) {
+    WorkerSpec complete = spec.with(new KvPublishers(ranks, spec.kv().bind(), spec.kv().topic()));
     if (!Objects.equals(answers.put(spec, complete), complete)) {
       LOG.info(
-          "kv_events_discovered worker={} endpoint={} replay={} bind={}",
+          "kv_events_discovered worker={} ranks={} endpoint={} replay={} bind={}",
           spec.name(),
-          complete.kvEvents(),
-          complete.kvReplay(),
-          complete.kvEventsBind());
+          ranks.size(),
+          ranks.getFirst().events(),
+          ranks.getFirst().replay(),
+          complete.kv().bind());
       registry.put(complete);
     }
   }

@@ -2,6 +2,7 @@
 package io.kvoy.server.fleet;
 
 import io.kvoy.scoring.fleet.FleetRegistry;
+import io.kvoy.scoring.fleet.KvPublishers;
 import io.kvoy.scoring.fleet.WorkerSpec;
 import io.kvoy.scoring.fleet.WorkerSpec.Readiness;
 import io.kvoy.server.config.ModelPool;
@@ -56,15 +57,24 @@ public final class StaticFleet {
   }
 
   private static WorkerSpec spec(ModelPool pool, StaticWorker worker) {
-    KvEvents events = worker.kvEvents().orElse(null);
     return new WorkerSpec(
         pool.name(),
         worker.name(),
         worker.address(),
         "",
         Readiness.READY,
-        events == null ? "" : events.endpoint().orElse(""),
-        events == null ? "" : events.replayEndpoint().orElse(""),
-        events != null && events.bind());
+        worker.kvEvents().map(StaticFleet::publishers).orElse(KvPublishers.NONE));
+  }
+
+  /** What is configured; an endpoint that is still to be discovered is none. */
+  private static KvPublishers publishers(KvEvents events) {
+    return events.endpoint().isEmpty()
+        ? new KvPublishers(List.of(), events.bind(), events.topic())
+        : KvPublishers.consecutive(
+            events.endpoint().get(),
+            events.replayEndpoint().orElse(""),
+            events.dataParallelRanks(),
+            events.bind(),
+            events.topic());
   }
 }

@@ -3,6 +3,7 @@ package io.kvoy.server.metrics;
 
 import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.DistributionSummary;
+import io.micrometer.core.instrument.FunctionCounter;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.MeterRegistry;
@@ -40,6 +41,16 @@ final class Meters implements AutoCloseable {
     require(metric, metric.type() == Metric.Type.COUNTER);
     return kept(
         Counter.builder(metric.registeredName())
+            .description(metric.doc())
+            .tags(tags(metric, values))
+            .register(registry));
+  }
+
+  /** A counter that somebody else counts. */
+  void counted(Metric metric, DoubleSupplier count, String... values) {
+    require(metric, metric.type() == Metric.Type.COUNTER);
+    kept(
+        FunctionCounter.builder(metric.registeredName(), count, DoubleSupplier::getAsDouble)
             .description(metric.doc())
             .tags(tags(metric, values))
             .register(registry));

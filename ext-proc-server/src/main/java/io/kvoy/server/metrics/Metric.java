@@ -34,6 +34,42 @@ public enum Metric {
       MetricTag.POOL,
       MetricTag.END),
 
+  REPORTS(
+      "kvoy_reports_total",
+      Type.COUNTER,
+      "Reports of answers, by access log or inference handler, by what became of them.",
+      MetricTag.RESULT),
+  REPORTS_AWAITED(
+      "kvoy_reports_awaited",
+      Type.GAUGE,
+      "Routed requests whose end is to be reported by access log, copy or inference handler."),
+
+  // Configuration of proxies
+  XDS_STREAMS(
+      "kvoy_xds_streams", Type.GAUGE, "Proxies that are configured over xDS by this process."),
+  XDS_SNAPSHOTS("kvoy_xds_snapshots_total", Type.COUNTER, "Configurations published over xDS."),
+  XDS_ANSWERS(
+      "kvoy_xds_answers_total",
+      Type.COUNTER,
+      "What proxies said to resources sent over xDS: `accepted` or `rejected`.",
+      MetricTag.KIND,
+      MetricTag.RESULT),
+  XDS_REJECTING(
+      "kvoy_xds_rejecting",
+      Type.GAUGE,
+      "Proxies that go on with an older configuration since they rejected a newer one;"
+          + " `/debug/xds` has their words."),
+
+  TLS_RELOADS(
+      "kvoy_tls_reloads_total",
+      Type.COUNTER,
+      "Changes of the certificate files, taken (`ok`) or refused (`rejected`).",
+      MetricTag.RESULT),
+  TLS_SECONDS_LEFT(
+      "kvoy_tls_certificate_seconds_left",
+      Type.GAUGE,
+      "Time until the certificate in use ends; NaN without TLS."),
+
   // Decisions
   DECISIONS(
       "kvoy_decisions_total",
@@ -64,6 +100,21 @@ public enum Metric {
       "Time to match one prompt against the index of cached blocks.",
       MetricTag.POOL),
 
+  RESPONSE_HOMES(
+      "kvoy_response_homes_total",
+      Type.COUNTER,
+      "Requests that continue a stored answer, by whether they reached the worker that holds it;"
+          + " only `found` ones did, the others were picked for like any request.",
+      MetricTag.POOL,
+      MetricTag.RESULT),
+  USAGE_INJECTED(
+      "kvoy_usage_injected_total",
+      Type.COUNTER,
+      "Streams that were made to report usage: `hidden` when its chunk was taken out again,"
+          + " `none` when none came.",
+      MetricTag.POOL,
+      MetricTag.RESULT),
+
   // Tokens and the cache
   PROMPT_TOKENS(
       "kvoy_prompt_tokens_total",
@@ -77,6 +128,19 @@ public enum Metric {
       "Prompt tokens that the picked worker was expected to have cached.",
       MetricTag.POOL,
       MetricTag.MODEL),
+  LOOKUPS(
+      "kvoy_lookups_total",
+      Type.COUNTER,
+      "Look-ups of prompts in the index, by whether any candidate had a beginning of it (`hit`) or"
+          + " none (`miss`).",
+      MetricTag.POOL,
+      MetricTag.RESULT),
+  HIT_TOKENS(
+      "kvoy_hit_tokens_total",
+      Type.COUNTER,
+      "Prompt tokens that the picked worker held according to the index, by tier.",
+      MetricTag.POOL,
+      MetricTag.TIER),
   CACHED_TOKENS_ACTUAL(
       "kvoy_cached_tokens_actual_total",
       Type.COUNTER,
@@ -111,6 +175,30 @@ public enum Metric {
       "kvoy_worker_ttft_error_seconds",
       Type.TIMES_WITHOUT_BUCKETS,
       "The same by worker, as sum, count and maximum.",
+      MetricTag.POOL,
+      MetricTag.WORKER),
+  TTFT_ERROR_BY_CAUSE(
+      "kvoy_ttft_error_by_cause_seconds",
+      Type.TIMES_WITHOUT_BUCKETS,
+      "The same by what it was most likely wrong about, as sum, count and maximum.",
+      MetricTag.POOL,
+      MetricTag.CAUSE),
+  WORKER_TTFT_ERROR_MEDIAN(
+      "kvoy_worker_ttft_error_median_ratio",
+      Type.GAUGE,
+      "Median distance of the latest 200 predictions, as a share of the observed time.",
+      MetricTag.POOL,
+      MetricTag.WORKER),
+  WORKER_TTFT_ERROR_P90(
+      "kvoy_worker_ttft_error_p90_ratio",
+      Type.GAUGE,
+      "The 90th percentile of the same.",
+      MetricTag.POOL,
+      MetricTag.WORKER),
+  WORKER_TTFT_DRIFTING(
+      "kvoy_worker_ttft_drifting",
+      Type.GAUGE,
+      "1 while predictions for the worker are wrong by more than a third in the median.",
       MetricTag.POOL,
       MetricTag.WORKER),
   TTFT_OVER_TARGET(
@@ -205,8 +293,44 @@ public enum Metric {
       "kvoy_kv_apply_delay_seconds",
       Type.SHORT_TIMES,
       "Time from the socket to the index of one batch of events."),
+  KV_EVENT_AGE(
+      "kvoy_kv_event_age_seconds",
+      Type.LONG_TIMES,
+      "Time from the worker's own time stamp of a batch of events to its application; for people"
+          + " only, since the clocks of two machines differ."),
+  OWN_KEYS(
+      "kvoy_own_keys_state",
+      Type.GAUGE,
+      "Whether the blocks that the worker stores for our prompts are those that we compute.",
+      MetricTag.POOL,
+      MetricTag.WORKER,
+      MetricTag.STATE),
+  OWN_KEYS_CHECKED(
+      "kvoy_own_keys_checked_total",
+      Type.COUNTER,
+      "Prompts looked for among the worker's events, by what was found: `whole`, `partial`,"
+          + " `absent`, or `inconclusive` when something else may explain it.",
+      MetricTag.POOL,
+      MetricTag.WORKER,
+      MetricTag.RESULT),
+  UNVERIFIED_WORKERS(
+      "kvoy_unverified_workers",
+      Type.GAUGE,
+      "Workers with KV events of which no prompt was found whole yet, mismatched ones included."),
+  SPECULATIVE_BLOCKS(
+      "kvoy_speculative_blocks",
+      Type.GAUGE,
+      "Blocks that workers are expected to have soon, since their prompts were just routed there."),
+  SPECULATIVE_ENDED(
+      "kvoy_speculative_blocks_ended_total",
+      Type.COUNTER,
+      "Expected blocks by how the expectation ended: `confirmed` or `contradicted` by events,"
+          + " `withdrawn` with the request, `expired`, `displaced` by newer ones.",
+      MetricTag.RESULT),
+  INDEX_KEYS("kvoy_index_keys", Type.GAUGE, "Distinct blocks in the index."),
   INDEX_ENTRIES("kvoy_index_entries", Type.GAUGE, "Pairs of block and worker in the index."),
-  INDEX_BYTES("kvoy_index_bytes", Type.GAUGE, "Heap that the index takes."),
+  INDEX_BYTES(
+      "kvoy_index_bytes", Type.GAUGE, "Heap that the index takes, workers' own tables included."),
 
   // Configuration and tokenizers
   CONFIG_RELOADS(
@@ -224,6 +348,49 @@ public enum Metric {
       "kvoy_tokenizer_state",
       Type.GAUGE,
       "State of the pool's tokenizer; all models of a pool share one.",
+      MetricTag.POOL,
+      MetricTag.STATE),
+  TOKENIZER_LOADS(
+      "kvoy_tokenizer_loads_total",
+      Type.COUNTER,
+      "Loads of the pool's tokenizer: `loaded`, `failed`, or `kept_earlier` when files changed that"
+          + " cannot be loaded and the earlier ones go on.",
+      MetricTag.POOL,
+      MetricTag.RESULT),
+  TOKENIZER_FALLBACKS(
+      "kvoy_tokenizer_fallbacks_total",
+      Type.COUNTER,
+      "Loads that did not get the fast encoder: `differs` gave other ids than the reference,"
+          + " `unsupported` is a kind of file that it does not know.",
+      MetricTag.POOL,
+      MetricTag.REASON),
+  TOKENIZER_BYTES(
+      "kvoy_tokenizer_memory_bytes",
+      Type.GAUGE,
+      "Estimated memory of the pool's tokenizer, heap and native; pools that share one show the"
+          + " same.",
+      MetricTag.POOL),
+  HUB_FETCHES(
+      "kvoy_hub_fetches_total",
+      Type.COUNTER,
+      "Looks at hub repositories: `fetched`, `unchanged`, or why it failed.",
+      MetricTag.RESULT),
+  PARITY_CHECKS(
+      "kvoy_parity_checks_total",
+      Type.COUNTER,
+      "Routed requests whose token ids were compared with the worker's.",
+      MetricTag.POOL,
+      MetricTag.RESULT),
+  PARITY_SKIPPED(
+      "kvoy_parity_skipped_total",
+      Type.COUNTER,
+      "Samples that could not be compared, by what was missing.",
+      MetricTag.POOL,
+      MetricTag.REASON),
+  PARITY_STATE(
+      "kvoy_parity_state",
+      Type.GAUGE,
+      "What the comparisons have shown; `mismatching` pools are routed by load.",
       MetricTag.POOL,
       MetricTag.STATE);
 

@@ -15,6 +15,8 @@ enum MetricTag {
   END("end", "How the response ended."),
   KIND("kind", "Kind of event or error from a closed list in the code."),
   RESULT("result", "How it ended."),
+  TIER("tier", "Where the blocks lie: `gpu`, `cpu`, `storage`."),
+  CAUSE("cause", "What a prediction was most likely wrong about: `cache`, `queue`, `rate`."),
   STATE("state", "One series per possible state, 1 for the present one and 0 for the others.");
 
   private final String key;

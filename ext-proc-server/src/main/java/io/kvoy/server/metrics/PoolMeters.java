@@ -2,6 +2,7 @@
 package io.kvoy.server.metrics;
 
 import io.kvoy.inference.ApiKind;
+import io.kvoy.scoring.latency.ErrorCause;
 import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.DistributionSummary;
 import io.micrometer.core.instrument.Timer;
@@ -12,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 
 /**
  * Meters of one pool. Made when the pool appears, kept in the routing snapshot, closed when the
@@ -27,6 +29,9 @@ public final class PoolMeters implements AutoCloseable {
   private final Timer decisionDuration;
   private final Timer tokenizeDuration;
   private final Timer lookupDuration;
+  private final Counter hits;
+  private final Counter misses;
+  private final EnumCounters hitTokens;
   private final DistributionSummary cachedOver;
   private final DistributionSummary cachedUnder;
   private final DistributionSummary cachedExact;
@@ -34,10 +39,20 @@ public final class PoolMeters implements AutoCloseable {
   private final Timer ttftActual;
   private final Timer ttftOver;
   private final Timer ttftUnder;
+  private final Map<ErrorCause, Timer> ttftErrorByCause = new EnumMap<>(ErrorCause.class);
   private final Counter overTargetPredicted;
   private final Counter overTargetActual;
   private final EnumGauge tokenizerState;
+  private final WordCounters tokenizerLoads;
+  private final WordCounters tokenizerFallbacks;
+  private final EnumCounters parityChecks;
+  private final WordCounters paritySkipped;
+  private final EnumGauge parityState;
+  private final EnumCounters responseHomes;
+  private final WordCounters usageInjected;
   private final ModelMeters otherModel;
+  // Set by the wiring, read by the thread that renders the page.
+  private volatile LongSupplier tokenizerBytes = () -> 0;
   // Replaced by a configuration reload, read by requests.
   private volatile Map<String, ModelMeters> models = Map.of();
 
@@ -52,6 +67,9 @@ public final class PoolMeters implements AutoCloseable {
     this.responses = new EnumCounters(meters, Metric.RESPONSES);
     this.decisionDuration = meters.timer(Metric.DECISION_DURATION);
     this.tokenizeDuration = meters.timer(Metric.TOKENIZE_DURATION);
+    this.hits = meters.counter(Metric.LOOKUPS, "hit");
+    this.misses = meters.counter(Metric.LOOKUPS, "miss");
+    this.hitTokens = new EnumCounters(meters, Metric.HIT_TOKENS);
     this.lookupDuration = meters.timer(Metric.LOOKUP_DURATION);
     this.cachedOver = meters.summary(Metric.CACHED_TOKENS_ERROR, "over");
     this.cachedUnder = meters.summary(Metric.CACHED_TOKENS_ERROR, "under");
@@ -60,9 +78,21 @@ public final class PoolMeters implements AutoCloseable {
     this.ttftActual = meters.timer(Metric.TTFT_ACTUAL);
     this.ttftOver = meters.timer(Metric.TTFT_ERROR, "over");
     this.ttftUnder = meters.timer(Metric.TTFT_ERROR, "under");
+    for (ErrorCause cause : ErrorCause.values()) {
+      ttftErrorByCause.put(
+          cause, meters.timer(Metric.TTFT_ERROR_BY_CAUSE, EnumCounters.word(cause)));
+    }
     this.overTargetPredicted = meters.counter(Metric.TTFT_OVER_TARGET, "predicted");
     this.overTargetActual = meters.counter(Metric.TTFT_OVER_TARGET, "actual");
     this.tokenizerState = new EnumGauge(meters, Metric.TOKENIZER_STATE);
+    this.tokenizerLoads = new WordCounters(meters, Metric.TOKENIZER_LOADS);
+    this.tokenizerFallbacks = new WordCounters(meters, Metric.TOKENIZER_FALLBACKS);
+    meters.gauge(Metric.TOKENIZER_BYTES, () -> tokenizerBytes.getAsLong());
+    this.parityChecks = new EnumCounters(meters, Metric.PARITY_CHECKS);
+    this.paritySkipped = new WordCounters(meters, Metric.PARITY_SKIPPED);
+    this.parityState = new EnumGauge(meters, Metric.PARITY_STATE);
+    this.responseHomes = new EnumCounters(meters, Metric.RESPONSE_HOMES);
+    this.usageInjected = new WordCounters(meters, Metric.USAGE_INJECTED);
     this.otherModel = new ModelMeters(meters.alike(), KvoyMetrics.OTHER);
   }
 
@@ -120,6 +150,16 @@ public final class PoolMeters implements AutoCloseable {
     lookupDuration.record(nanos, TimeUnit.NANOSECONDS);
   }
 
+  /** A prompt was looked up; {@code isHit} when any candidate has a beginning of it. */
+  public void lookup(boolean isHit) {
+    (isHit ? hits : misses).increment();
+  }
+
+  /** The picked worker holds so many tokens of a prompt in the tier. */
+  public void hitTokens(Enum<?> tier, int tokens) {
+    hitTokens.increment(tier, tokens);
+  }
+
   /** A request was sent with this prediction; {@code targetMillis} is the pool's targetTtft. */
   public void predictedTtft(double millis, double targetMillis) {
     record(ttftPredicted, millis);
@@ -139,6 +179,13 @@ public final class PoolMeters implements AutoCloseable {
     }
   }
 
+  /** What that distance is put down to, told when the answer is complete. */
+  public void ttftErrorCause(ErrorCause cause, double predictedMillis, double actualMillis) {
+    record(
+        Objects.requireNonNull(ttftErrorByCause.get(cause)),
+        Math.abs(predictedMillis - actualMillis));
+  }
+
   private static void record(Timer timer, double millis) {
     timer.record(Math.round(millis * 1e6), TimeUnit.NANOSECONDS);
   }
@@ -153,6 +200,46 @@ public final class PoolMeters implements AutoCloseable {
   /** The pool's tokenizer is in this state. */
   public void tokenizer(TokenizerState state) {
     tokenizerState.set(state);
+  }
+
+  /** A request continues a stored answer. */
+  public void responseHome(ResponseHome home) {
+    responseHomes.increment(home);
+  }
+
+  /** A stream that was made to report usage is over. */
+  public void usageInjected(boolean hidden) {
+    usageInjected.increment(hidden ? "hidden" : "none");
+  }
+
+  /** Where the memory of the pool's tokenizer is to be read. */
+  public void bindTokenizerBytes(LongSupplier bytes) {
+    tokenizerBytes = bytes;
+  }
+
+  /** A load of the pool's tokenizer ended; {@code result} is a word of ours. */
+  public void tokenizerLoad(String result) {
+    tokenizerLoads.increment(result);
+  }
+
+  /** A load that did not get the fast encoder; {@code reason} is a word of ours. */
+  public void tokenizerFallback(String reason) {
+    tokenizerFallbacks.increment(reason);
+  }
+
+  /** Token ids were compared with the worker's. */
+  public void parity(ParityResult result) {
+    parityChecks.increment(result);
+  }
+
+  /** A sample could not be compared; {@code reason} is a word of ours. */
+  public void paritySkipped(String reason) {
+    paritySkipped.increment(reason);
+  }
+
+  /** What the comparisons have shown so far. */
+  public void parityState(ParityState state) {
+    parityState.set(state);
   }
 
   /**

@@ -7,7 +7,7 @@ public enum ResponseEnd {
   END,
   /** The client left. */
   ABORT,
-  /** The worker or the connection to it broke. */
+  /** The worker or the connection to it broke, or none was to be had. */
   RESET,
   /** Complete, but an error status of the worker. */
   ERROR_STATUS,

@@ -8,5 +8,7 @@ public enum TokenizerState {
   LOADING,
   READY,
   /** Could not be loaded; the pool is routed by load. */
-  FAILED
+  FAILED,
+  /** Its ids are not those of the workers; the pool is routed by load. */
+  MISMATCH
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.server.metrics;
 
+import io.kvoy.scoring.latency.ErrorStats;
 import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.Timer;
 import java.util.concurrent.TimeUnit;
 import java.util.function.DoubleSupplier;
 import java.util.function.Function;
+import java.util.function.Supplier;
+import java.util.function.ToDoubleFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -24,12 +27,17 @@ public final class WorkerMeters implements AutoCloseable {
   private final EnumCounters kvSkipped;
   private final EnumCounters kvReplays;
   private final EnumCounters kvDecodeErrors;
+  private final EnumGauge ownKeys;
+  private final EnumCounters ownKeysChecked;
   private final EnumGauge kvViewState;
   private final EnumGauge health;
   // Replaced when the worker comes back, read by the thread that renders the page.
   private volatile @Nullable Figures figures;
 
-  private record Figures(DoubleSupplier inFlightRequests, DoubleSupplier scrapeAgeSeconds) {}
+  private record Figures(
+      DoubleSupplier inFlightRequests,
+      DoubleSupplier scrapeAgeSeconds,
+      Supplier<ErrorStats> predictions) {}
 
   /** Whether a worker may be picked. */
   public enum Health {
@@ -67,6 +75,8 @@ public final class WorkerMeters implements AutoCloseable {
     this.kvSkipped = new EnumCounters(meters, Metric.KV_SKIPPED);
     this.kvReplays = new EnumCounters(meters, Metric.KV_REPLAYS);
     this.kvDecodeErrors = new EnumCounters(meters, Metric.KV_DECODE_ERRORS);
+    this.ownKeys = new EnumGauge(meters, Metric.OWN_KEYS);
+    this.ownKeysChecked = new EnumCounters(meters, Metric.OWN_KEYS_CHECKED);
     this.kvViewState = new EnumGauge(meters, Metric.KV_VIEW_STATE);
     this.health = new EnumGauge(meters, Metric.HEALTH);
   }
@@ -76,14 +86,28 @@ public final class WorkerMeters implements AutoCloseable {
    * life of the worker, replaces those of an earlier one.
    *
    * @param scrapeAgeSeconds NaN before the first scrape
+   * @param predictions how well they came true
    */
-  public synchronized void bind(DoubleSupplier inFlightRequests, DoubleSupplier scrapeAgeSeconds) {
+  public synchronized void bind(
+      DoubleSupplier inFlightRequests,
+      DoubleSupplier scrapeAgeSeconds,
+      Supplier<ErrorStats> predictions) {
     boolean isFirst = figures == null;
-    figures = new Figures(inFlightRequests, scrapeAgeSeconds);
+    figures = new Figures(inFlightRequests, scrapeAgeSeconds, predictions);
     if (isFirst) {
       meters.gauge(Metric.IN_FLIGHT, () -> figure(Figures::inFlightRequests));
       meters.gauge(Metric.SCRAPE_AGE, () -> figure(Figures::scrapeAgeSeconds));
+      meters.gauge(Metric.WORKER_TTFT_ERROR_MEDIAN, () -> error(ErrorStats::medianShare));
+      meters.gauge(Metric.WORKER_TTFT_ERROR_P90, () -> error(ErrorStats::p90Share));
+      meters.gauge(Metric.WORKER_TTFT_DRIFTING, () -> error(stats -> stats.isDrifting() ? 1 : 0));
     }
+  }
+
+  /** NaN before the first lesson: no error is not an error of zero. */
+  private double error(ToDoubleFunction<ErrorStats> which) {
+    Figures bound = figures;
+    ErrorStats stats = bound == null ? ErrorStats.NONE : bound.predictions().get();
+    return stats.lessons() == 0 ? Double.NaN : which.applyAsDouble(stats);
   }
 
   private double figure(Function<Figures, DoubleSupplier> which) {
@@ -141,6 +165,16 @@ public final class WorkerMeters implements AutoCloseable {
   /** How well the worker's cache is known. */
   public void kvView(Enum<?> state) {
     kvViewState.set(state);
+  }
+
+  /** Whether the worker's blocks are those that we compute. */
+  public void ownKeys(Enum<?> state) {
+    ownKeys.set(state);
+  }
+
+  /** A prompt was looked for among its blocks. */
+  public void ownKeysChecked(Enum<?> finding) {
+    ownKeysChecked.increment(finding);
   }
 
   /** Whether the worker may be picked. */

@@ -64,6 +64,7 @@ class AdminServerTest {
                   out.write("kvoy_x 1\n".getBytes(StandardCharsets.UTF_8));
                 },
                 () -> new Fleet(List.of("gpu-0")),
+                () -> java.util.Map.of("version", "7"),
                 decisions));
   }
 

@@ -5,11 +5,16 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.tuple;
 
+import io.kvoy.envoy.EnvoyBootstrap;
+import io.kvoy.envoy.FallbackPolicy;
+import io.kvoy.envoy.RequestBodyMode;
+import io.kvoy.envoy.ResponseBodyMode;
 import io.kvoy.scoring.fleet.Endpoint;
 import io.kvoy.server.config.ConfigLoader.FileCheck;
 import io.kvoy.server.config.ConfigProblem.Kind;
 import io.kvoy.server.config.ModelPool.KvEvents;
 import io.kvoy.server.config.ModelPool.StaticWorker;
+import io.kvoy.tokenizer.chat.ContentFormat;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -46,12 +51,12 @@ class ConfigLoaderTest {
   /** A file whose only wrong part is {@code spec} of KvoyConfig, which starts in line 5. */
   private static String withConfig(String spec) {
     return """
-        apiVersion: inference.kvoy.io/v1alpha1
-        kind: KvoyConfig
-        spec:
-        %s
-        ---
-        """
+    apiVersion: inference.kvoy.io/v1alpha1
+    kind: KvoyConfig
+    spec:
+    %s
+    ---
+    """
             .formatted(spec.indent(2).stripTrailing())
         + POOL;
   }
@@ -59,12 +64,12 @@ class ConfigLoaderTest {
   /** A file with one pool whose spec starts in line 5. */
   private static String withPool(String spec) {
     return """
-        apiVersion: inference.kvoy.io/v1alpha1
-        kind: ModelPool
-        metadata: {name: main}
-        spec:
-        %s
-        """
+    apiVersion: inference.kvoy.io/v1alpha1
+    kind: ModelPool
+    metadata: {name: main}
+    spec:
+    %s
+    """
         .formatted(spec.indent(2).stripTrailing());
   }
 
@@ -103,11 +108,17 @@ class ConfigLoaderTest {
                 List.of(),
                 Optional.of(Path.of("/etc/kvoy/qwen3")),
                 Optional.empty(),
+                Optional.empty(),
+                Optional.empty(),
+                Optional.empty(),
                 16,
                 Duration.ofMillis(200),
                 Duration.ofSeconds(2),
                 Duration.ofSeconds(1),
                 Duration.ofSeconds(2),
+                false,
+                0,
+                false,
                 List.of(
                     new StaticWorker(
                         "10.0.0.7:8000", new Endpoint("10.0.0.7", 8000), Optional.empty()))));
@@ -129,9 +140,26 @@ class ConfigLoaderTest {
                 extProc: 1001
                 health: 0.0.0.0:1002
                 admin: "[::1]:1003"
-                xds: off
+                xds: 1004
                 reports: 1005
                 inferenceHandler: 1006
+              tls: {certificateFolder: certs, checkFiles: 1s}
+              envoy:
+                listen: 0.0.0.0:80
+                extProc: kvoy.example:1001
+                reports: kvoy.example:1005
+                plainListen: 0.0.0.0:81
+                requestBody: FULL_DUPLEX_STREAMED
+                answers: reported
+                fallback: ROUND_ROBIN
+                failOpen: false
+                checkWorkerHealth: true
+                trustIdentityHeaders: true
+                idleTimeout: 3m
+                firstTokenNotice: 1s
+                reportUsage: false
+                accessLog: /dev/stdout
+                extProcTls: {caFile: /etc/ca.pem, serverName: kvoy.example}
               limits:
                 maxRequestBody: 1MiB
                 maxDecodedBody: 2MiB
@@ -152,6 +180,20 @@ class ConfigLoaderTest {
               tokenizers:
                 root: models
                 threads: 3
+                checkFiles: 2s
+                memory: 8MiB
+                hub:
+                  url: http://mirror.local:8080/hf
+                  cache: /var/cache/kvoy
+                  tokenFile: /run/secrets/hub
+                  tokenVariable: HUB_TOKEN
+                  timeout: 3s
+                  refresh: 2h
+              parity:
+                samplesPerMinute: 60
+                maxBody: 1MiB
+                timeout: 1s
+                threshold: 5
               logging:
                 level: warn
                 levels: {io.kvoy: DEBUG}
@@ -168,11 +210,18 @@ class ConfigLoaderTest {
               adapters: [sql-lora]
               tokenizer: qwen3
               chatTemplate: /t/chat.jinja
+              chatFlags:
+                defaultKwargs: '{"enable_thinking": false}'
+                contentFormat: openai
+                excludeToolsWhenToolChoiceNone: true
               blockSize: 64
               scrapeInterval: 1s
               staleAfter: 3s
               healthInterval: 2s
               targetTtft: 300ms
+              refuseOverTarget: true
+              fallbacks: 2
+              injectUsage: true
               workers:
               - name: gpu-0
                 address: "[2001:db8::7]:8000"
@@ -182,7 +231,7 @@ class ConfigLoaderTest {
                   topic: kv@
                   dataParallelRanks: 2
               - name: gpu-1
-                address: vllm-1.local:8000
+                address: 10.0.0.8:8000
                 kvEvents: {endpoint: "tcp://*:6000", bind: true}
               - name: gpu-2
                 address: 10.0.0.9:8000
@@ -198,9 +247,27 @@ class ConfigLoaderTest {
                     new ListenAddress.Tcp("10.1.2.3", 1001),
                     new ListenAddress.Tcp("0.0.0.0", 1002),
                     new ListenAddress.Tcp("::1", 1003),
-                    ListenAddress.Off.OFF,
+                    new ListenAddress.Tcp("10.1.2.3", 1004),
                     new ListenAddress.Tcp("10.1.2.3", 1005),
                     new ListenAddress.Tcp("10.1.2.3", 1006)),
+                Optional.of(
+                    new KvoyConfig.Tls(Optional.of(Path.of("certs")), Duration.ofSeconds(1))),
+                new KvoyConfig.Envoy(
+                    new Endpoint("0.0.0.0", 80),
+                    Optional.of(new Endpoint("kvoy.example", 1001)),
+                    Optional.of(new Endpoint("kvoy.example", 1005)),
+                    Optional.of(new Endpoint("0.0.0.0", 81)),
+                    RequestBodyMode.FULL_DUPLEX_STREAMED,
+                    ResponseBodyMode.REPORTED,
+                    FallbackPolicy.ROUND_ROBIN,
+                    false,
+                    true,
+                    true,
+                    Duration.ofMinutes(3),
+                    Duration.ofSeconds(1),
+                    false,
+                    Optional.of("/dev/stdout"),
+                    Optional.of(new KvoyConfig.EnvoyTls("/etc/ca.pem", "kvoy.example"))),
                 new KvoyConfig.Limits(
                     new DataSize(1 << 20), new DataSize(2 << 20), new DataSize(8 << 10), 7),
                 new KvoyConfig.Timeouts(
@@ -215,7 +282,19 @@ class ConfigLoaderTest {
                     Duration.ofMillis(500),
                     Duration.ofSeconds(5),
                     Duration.ofMillis(750)),
-                new KvoyConfig.Tokenizers(Path.of("models"), 3),
+                new KvoyConfig.Tokenizers(
+                    Path.of("models"),
+                    3,
+                    Duration.ofSeconds(2),
+                    new DataSize(8 << 20),
+                    new KvoyConfig.Hub(
+                        "http://mirror.local:8080/hf",
+                        Path.of("/var/cache/kvoy"),
+                        Optional.of(Path.of("/run/secrets/hub")),
+                        "HUB_TOKEN",
+                        Duration.ofSeconds(3),
+                        Duration.ofHours(2))),
+                new KvoyConfig.Parity(60, new DataSize(1 << 20), Duration.ofSeconds(1), 5),
                 new KvoyConfig.Logging(
                     LogLevel.WARN, Map.of("io.kvoy", LogLevel.DEBUG), Duration.ofSeconds(10)),
                 new KvoyConfig.Feedback(true, 9)));
@@ -226,12 +305,22 @@ class ConfigLoaderTest {
                 List.of("qwen", "7"),
                 List.of("sql-lora"),
                 Optional.of(Path.of("/etc/kvoy/models/qwen3")),
+                Optional.empty(),
+                Optional.empty(),
                 Optional.of(Path.of("/t/chat.jinja")),
+                Optional.of(
+                    new ModelPool.ChatFlags(
+                        Optional.of("{\"enable_thinking\": false}"),
+                        Optional.of(ContentFormat.OPENAI),
+                        true)),
                 64,
                 Duration.ofSeconds(1),
                 Duration.ofSeconds(3),
                 Duration.ofSeconds(2),
                 Duration.ofMillis(300),
+                true,
+                2,
+                true,
                 List.of(
                     new StaticWorker(
                         "gpu-0",
@@ -246,7 +335,7 @@ class ConfigLoaderTest {
                                 2))),
                     new StaticWorker(
                         "gpu-1",
-                        new Endpoint("vllm-1.local", 8000),
+                        new Endpoint("10.0.0.8", 8000),
                         Optional.of(
                             new KvEvents(
                                 false,
@@ -277,6 +366,44 @@ class ConfigLoaderTest {
   }
 
   @Test
+  void defaultsOfTheEnvoySectionAreThoseOfTheStaticBootstrap() {
+    KvoyConfig defaults = KvoyConfig.allDefaults();
+
+    assertThat(defaults.envoy().options(defaults.listen(), defaults.tls(), defaults.limits()))
+        .isEqualTo(EnvoyBootstrap.builder().buildForXds());
+  }
+
+  @Test
+  void emptyTlsSectionEncryptsWithDefaultsAndEnvoysMustThenBeTold() {
+    assertThat(loaded(withConfig("tls: {}")).config().tls())
+        .contains(new KvoyConfig.Tls(Optional.empty(), Duration.ofSeconds(10)));
+    assertThat(messages(withConfig("tls: {}\nlisten: {xds: 9004}")))
+        .singleElement()
+        .asString()
+        .contains("the ext_proc door speaks TLS", "envoy.extProcTls");
+  }
+
+  @Test
+  void overXdsEverythingMustBeAnAddressThatEnvoyCanUse() {
+    assertThat(messages(withConfig("listen: {address: 0.0.0.0, xds: 9004}")))
+        .singleElement()
+        .asString()
+        .contains("listen.extProc (0.0.0.0:9002) is no address to connect to", "envoy.extProc");
+    assertThat(messages(withConfig("listen: {xds: 9004}\nenvoy: {listen: 'localhost:8080'}")))
+        .singleElement()
+        .asString()
+        .contains("listen must be an IP address");
+    assertThat(
+            messages(
+                withConfig("listen: {xds: 9004}").replace("10.0.0.7:8000", "vllm-0.local:8000")))
+        .singleElement()
+        .asString()
+        .contains("worker address 'vllm-0.local:8000' is a name");
+    // Without xDS nobody uses it.
+    assertThat(loaded(withConfig("envoy: {listen: 'localhost:8080'}")).pools()).hasSize(1);
+  }
+
+  @Test
   void allDefaults() {
     KvoyConfig defaults = KvoyConfig.allDefaults();
 
@@ -289,9 +416,26 @@ class ConfigLoaderTest {
                     new ListenAddress.Tcp("127.0.0.1", 9002),
                     new ListenAddress.Tcp("127.0.0.1", 9003),
                     new ListenAddress.Tcp("127.0.0.1", 9090),
-                    new ListenAddress.Tcp("127.0.0.1", 9004),
+                    ListenAddress.Off.OFF,
                     new ListenAddress.Tcp("127.0.0.1", 9005),
                     new ListenAddress.Tcp("127.0.0.1", 9006)),
+                Optional.empty(),
+                new KvoyConfig.Envoy(
+                    new Endpoint("127.0.0.1", 8080),
+                    Optional.empty(),
+                    Optional.empty(),
+                    Optional.empty(),
+                    RequestBodyMode.BUFFERED,
+                    ResponseBodyMode.STREAMED,
+                    FallbackPolicy.LEAST_REQUEST,
+                    true,
+                    false,
+                    false,
+                    Duration.ofMinutes(10),
+                    Duration.ofMillis(200),
+                    true,
+                    Optional.empty(),
+                    Optional.empty()),
                 new KvoyConfig.Limits(
                     new DataSize(32 << 20), new DataSize(64 << 20), new DataSize(64 << 10), 40_000),
                 new KvoyConfig.Timeouts(
@@ -306,9 +450,64 @@ class ConfigLoaderTest {
                     Duration.ofSeconds(2),
                     Duration.ofSeconds(1),
                     Duration.ofSeconds(2)),
-                new KvoyConfig.Tokenizers(Path.of("."), 0),
+                new KvoyConfig.Tokenizers(
+                    Path.of("."),
+                    0,
+                    Duration.ofSeconds(30),
+                    new DataSize(64 << 20),
+                    new KvoyConfig.Hub(
+                        "https://huggingface.co",
+                        Path.of("kvoy-hub"),
+                        Optional.empty(),
+                        "HF_TOKEN",
+                        Duration.ofSeconds(30),
+                        Duration.ofHours(1))),
+                new KvoyConfig.Parity(6, new DataSize(256 << 10), Duration.ofSeconds(5), 3),
                 new KvoyConfig.Logging(LogLevel.INFO, Map.of(), Duration.ofMinutes(1)),
                 new KvoyConfig.Feedback(false, 4096)));
+  }
+
+  @Test
+  void aTokenizerMayComeFromAHubOrFromTheWorkers() {
+    ModelPool hub =
+        loaded(withPool("tokenizerHub: {repository: Qwen/Qwen3-8B}\nworkers: [{address: a:1}]"))
+            .pools()
+            .getFirst();
+    ModelPool asked =
+        loaded(withPool("tokenizerWorker: {}\nworkers: [{address: a:1}]")).pools().getFirst();
+
+    assertThat(hub.tokenizerHub()).contains(new ModelPool.HubTokenizer("Qwen/Qwen3-8B", "main"));
+    assertThat(asked.tokenizerWorker())
+        .contains(new ModelPool.WorkerTokenizer(Duration.ofMillis(250), 32));
+  }
+
+  @Test
+  void aPoolsTokensHaveOneSource() {
+    assertThat(
+            messages(
+                withPool(
+                    """
+                    tokenizer: qwen3
+                    tokenizerWorker: {}
+                    chatTemplate: t.jinja
+                    workers: [{address: "a:1"}]
+                    """)))
+        .hasSize(2)
+        .anyMatch(m -> m.contains("'tokenizer' and 'tokenizerWorker' are both given"))
+        .anyMatch(m -> m.contains("'chatTemplate' has no effect"));
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"../x", "a/../b", "a/b/c", "/a", "a//b", "a b/c", "-a/b", "o--x/n"})
+  void aHubRepositoryIsNoWayOutOfTheCache(String repository) {
+    assertThat(
+            messages(
+                withPool(
+                    "tokenizerHub: {repository: \"%s\"}\nworkers: [{address: a:1}]"
+                        .formatted(repository))))
+        .singleElement()
+        .asString()
+        .contains("a hub repository such as");
   }
 
   @Test
@@ -368,7 +567,7 @@ class ConfigLoaderTest {
     assertThat(messages(withConfig("tokenizers: {zzz: 3}")))
         .containsExactly(
             "unknown field 'zzz' in KvoyConfig.spec.tokenizers at line 4;"
-                + " known fields: root, threads");
+                + " known fields: root, threads, checkFiles, memory, hub");
   }
 
   @Test
@@ -607,7 +806,8 @@ class ConfigLoaderTest {
         "[{address: 'a:1', kvEvents: {}}] | KV_EVENTS_CONFLICT",
         "[{address: 'a:1', kvEvents: {endpoint: 'tcp://*:5557'}}] | KV_EVENTS_CONFLICT",
         "[{address: 'a:1', kvEvents: {discover: true, bind: true}}] | KV_EVENTS_CONFLICT",
-        "[{address: 'a:1', kvEvents: {discover: true, endpoint: 'tcp://a:1'}}] | KV_EVENTS_CONFLICT",
+        "[{address: 'a:1', kvEvents: {discover: true, endpoint: 'tcp://a:1'}}] |"
+            + " KV_EVENTS_CONFLICT",
         "[{address: 'a:1', kvEvents: {endpoint: 'tcp://a:1', replayEndpoint: 'tcp://*:1'}}] |"
             + " KV_EVENTS_CONFLICT",
         "[{address: 'a:1', kvEvents: {endpoint: 'tcp://a:0'}}] | KV_EVENTS_CONFLICT",

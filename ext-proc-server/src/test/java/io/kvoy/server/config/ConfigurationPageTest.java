@@ -3,6 +3,7 @@ package io.kvoy.server.config;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.kvoy.inference.ProductNames;
 import io.kvoy.server.config.ConfigLoader.FileCheck;
 import io.kvoy.server.config.SectionShape.Arity;
 import io.kvoy.server.config.SectionShape.Field;
@@ -139,7 +140,7 @@ class ConfigurationPageTest {
         marked *at restart* keep their old value until the next start.
         """
             .formatted(
-                ConfigLoader.API_VERSION,
+                ProductNames.API_VERSION,
                 ConfigLoader.MAX_FILE_BYTES,
                 YamlReader.MAX_DEPTH,
                 YamlReader.MAX_NODES));

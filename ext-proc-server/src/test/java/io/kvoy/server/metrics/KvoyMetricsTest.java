@@ -5,6 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.kvoy.inference.ApiKind;
+import io.kvoy.scoring.kvcache.KvCacheListener.SkipReason;
+import io.kvoy.scoring.kvcache.KvViewState;
+import io.kvoy.scoring.kvcache.OwnKeyCheck;
+import io.kvoy.scoring.kvcache.OwnKeys;
+import io.kvoy.scoring.kvcache.Tier;
+import io.kvoy.scoring.latency.ErrorStats;
 import io.kvoy.server.docs.GeneratedPage;
 import io.micrometer.prometheusmetrics.PrometheusConfig;
 import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
@@ -105,12 +111,26 @@ class KvoyMetricsTest {
       server.streamOpened();
       server.streamClosed(end);
     }
+    server.report(ServerMeters.Report.TAKEN);
+    server.bindAwaitedReports(() -> 1);
+    server.xdsSnapshot();
+    for (ServerMeters.XdsAnswer answer : ServerMeters.XdsAnswer.values()) {
+      server.xdsAnswer(ServerMeters.XdsType.ENDPOINTS, answer);
+    }
+    server.bindXds(() -> 1, () -> 0);
+    server.tlsReload(ServerMeters.Reload.OK);
+    server.bindTls(() -> 1);
     server.kvApplyDelay(1000);
+    server.hubFetch("fetched");
+    server.kvEventAge(1000);
+    server.bindUnverifiedWorkers(() -> 1);
+    server.bindSpeculative(() -> 1);
+    server.bindSpeculativeEnd("confirmed", () -> 1);
     for (ServerMeters.Reload reload : ServerMeters.Reload.values()) {
       server.configReload(reload);
     }
     server.bindConfig(() -> 1, () -> true);
-    server.bindIndex(() -> 2, () -> 3);
+    server.bindIndex(() -> 2, () -> 2, () -> 3);
 
     for (PoolMeters pool : List.of(metrics.noPool(), metrics.pool("chat", List.of("qwen")))) {
       for (ApiKind api : ApiKind.values()) {
@@ -128,6 +148,9 @@ class KvoyMetricsTest {
       pool.decisionDuration(1000);
       pool.tokenizeDuration(1000);
       pool.lookupDuration(1000);
+      pool.lookup(true);
+      pool.lookup(false);
+      pool.hitTokens(Tier.GPU, 32);
       pool.predictedTtft(30, 20);
       pool.actualTtft(30, 40, 20);
       pool.actualTtft(30, 20, 20);
@@ -135,12 +158,19 @@ class KvoyMetricsTest {
       pool.actualCachedTokens(10, 20);
       pool.actualCachedTokens(20, 10);
       pool.tokenizer(TokenizerState.READY);
+      pool.tokenizerLoad("loaded");
+      pool.tokenizerFallback("differs");
+      pool.parity(ParityResult.MATCH);
+      pool.paritySkipped("busy");
+      pool.parityState(ParityState.MATCHING);
+      pool.responseHome(ResponseHome.FOUND);
+      pool.usageInjected(true);
       pool.model("qwen").routed(100, 64);
       pool.model("qwen").reported(48);
     }
 
     WorkerMeters worker = metrics.worker("chat", "gpu-0");
-    worker.bind(() -> 4, () -> 0.5);
+    worker.bind(() -> 4, () -> 0.5, () -> new ErrorStats(9, 0.08, 0.25, 0, true));
     worker.picked();
     worker.ttftError(30, 20);
     worker.scrapeFailed();
@@ -154,6 +184,8 @@ class KvoyMetricsTest {
     worker.kvDecodeError(Skip.ORPHAN);
     worker.kvDropped();
     worker.kvView(View.LIVE);
+    worker.ownKeys(OwnKeys.State.VERIFIED);
+    worker.ownKeysChecked(OwnKeyCheck.Finding.WHOLE);
     worker.health(WorkerMeters.Health.READY);
   }
 
@@ -261,7 +293,7 @@ class KvoyMetricsTest {
   void aWorkerThatLeavesTakesItsSeriesAlong() throws IOException {
     int before = series().size();
     WorkerMeters worker = metrics.worker("chat", "gpu-0");
-    worker.bind(() -> 1, () -> 1);
+    worker.bind(() -> 1, () -> 1, () -> ErrorStats.NONE);
     worker.kvView(View.LIVE);
     worker.kvSkipped(Skip.ORPHAN, 1);
     assertThat(series().size()).isGreaterThan(before);
@@ -285,8 +317,8 @@ class KvoyMetricsTest {
 
   @Test
   void figuresOfANewLifeReplaceThoseOfTheOld() throws IOException {
-    metrics.worker("chat", "gpu-0").bind(() -> 1, () -> 1);
-    metrics.worker("chat", "gpu-0").bind(() -> 2, () -> 0.5);
+    metrics.worker("chat", "gpu-0").bind(() -> 1, () -> 1, () -> ErrorStats.NONE);
+    metrics.worker("chat", "gpu-0").bind(() -> 2, () -> 0.5, () -> ErrorStats.NONE);
 
     assertThat(value("kvoy_worker_in_flight_requests", "pool", "chat", "worker", "gpu-0"))
         .isEqualTo(2);
@@ -406,8 +438,15 @@ class KvoyMetricsTest {
     closedList(page, Metric.DECISIONS, MetricTag.MODE, DecisionMode.values());
     closedList(page, Metric.STREAMS_ENDED, MetricTag.RESULT, StreamEnd.values());
     closedList(page, Metric.KV_EVENTS, MetricTag.KIND, WorkerMeters.KvEventKind.values());
+    closedList(page, Metric.KV_VIEW_STATE, MetricTag.STATE, KvViewState.values());
+    closedList(page, Metric.KV_SKIPPED, MetricTag.REASON, SkipReason.values());
+    closedList(page, Metric.OWN_KEYS, MetricTag.STATE, OwnKeys.State.values());
+    closedList(page, Metric.OWN_KEYS_CHECKED, MetricTag.RESULT, OwnKeyCheck.Finding.values());
     closedList(page, Metric.HEALTH, MetricTag.STATE, WorkerMeters.Health.values());
     closedList(page, Metric.TOKENIZER_STATE, MetricTag.STATE, TokenizerState.values());
+    closedList(page, Metric.RESPONSE_HOMES, MetricTag.RESULT, ResponseHome.values());
+    closedList(page, Metric.PARITY_CHECKS, MetricTag.RESULT, ParityResult.values());
+    closedList(page, Metric.PARITY_STATE, MetricTag.STATE, ParityState.values());
     GeneratedPage.assertUpToDate("metrics.md", page.toString());
   }
 
