@@ -3,6 +3,7 @@ package io.kvoy.cli;
 
 import io.kvoy.inference.Json;
 import io.kvoy.scoring.fleet.Endpoint;
+import io.kvoy.scoring.fleet.KvPublishers;
 import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.kvcache.BlockKeys;
 import io.kvoy.scoring.kvcache.CacheIdentity;
@@ -111,7 +112,7 @@ final class KvReplayCommand extends LineCommand implements Callable<Integer> {
   /** One worker in an index of its own. */
   private static final class View implements KvCacheListener {
     private static final Worker WORKER =
-        new Worker(0, 1, "worker", "replay", new Endpoint("127.0.0.1", 8000), "", "", false);
+        new Worker(0, 1, "worker", "replay", new Endpoint("127.0.0.1", 8000), KvPublishers.NONE);
 
     private final PrefixIndex index;
     private final WorkerBlocks blocks;

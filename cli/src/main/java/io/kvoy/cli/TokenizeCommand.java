@@ -3,7 +3,6 @@ package io.kvoy.cli;
 
 import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.InferenceRequest;
-import io.kvoy.inference.InferenceRequest.Truncation;
 import io.kvoy.inference.Json;
 import io.kvoy.inference.Prompt;
 import io.kvoy.inference.RequestParse;
@@ -22,11 +21,9 @@ import io.kvoy.tokenizer.PromptTokenizer;
 import io.kvoy.tokenizer.TemplateChatText;
 import io.kvoy.tokenizer.Tokenization;
 import io.kvoy.tokenizer.TokenizerLoader;
-import io.kvoy.tokenizer.chat.ChatRenderer;
 import io.kvoy.tokenizer.chat.ChatTemplateOptions;
 import io.kvoy.tokenizer.chat.ChatTemplates;
-import io.kvoy.tokenizer.chat.SpecialTokens;
-import io.kvoy.tokenizer.jinja.RenderResult;
+import io.kvoy.tokenizer.chat.HarmonyResult;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -37,6 +34,7 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Optional;
 import java.util.SequencedMap;
 import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
@@ -134,7 +132,13 @@ final class TokenizeCommand extends LineCommand implements Callable<Integer> {
     @Override
     public Rendering render(Prompt.Chat chat) {
       Rendering rendering = renderer.render(chat);
-      text = rendering instanceof Rendering.Rendered(String last) ? last : null;
+      text =
+          switch (rendering) {
+            case Rendering.Rendered(String last) -> last;
+            case Rendering.Recalled(var _, List<String> parts) -> String.join("", parts);
+            case Rendering.Pieces(HarmonyResult.Rendered prompt) -> prompt.text();
+            case Rendering.Refused _, Rendering.Unsupported _, Rendering.Failed _ -> null;
+          };
       return rendering;
     }
   }
@@ -161,38 +165,22 @@ final class TokenizeCommand extends LineCommand implements Callable<Integer> {
       throw usage("--block-size must be positive, was " + blockSize);
     }
     ChatTemplateOptions options = new ChatTemplateOptions(null, kwargs(), false);
-    ChatTextFactory texts = TemplateChatText.factory(options, CLOCK);
-    Path file = template;
-    if (file != null) {
-      String text;
-      try {
-        text = Files.readString(file);
-      } catch (IOException unreadable) {
-        return problem(
-            "cannot read the template " + file + ": " + unreadable.getClass().getSimpleName());
-      }
-      switch (ChatTemplates.parse(text)) {
-        case ChatTemplates.Load.Loaded(ChatTemplates templates) ->
-            texts = overruled(texts, templates, options);
-        case ChatTemplates.Load.Unsupported(String feature, int line, String detail) -> {
-          return problem(file + " line " + line + ": " + feature + ": " + detail);
-        }
-        case ChatTemplates.Load.Absent _ -> throw new IllegalStateException("a text is there");
-      }
-    }
-    return load(texts);
+    Optional<String> unusable = templateProblem();
+    return unusable.isPresent()
+        ? problem(unusable.get())
+        : load(TemplateChatText.factory(options, CLOCK));
   }
 
   private int load(ChatTextFactory texts) {
     List<Overheard> made = new ArrayList<>();
-    TokenizerLoader loader =
+    FolderTokenizerLoader loader =
         new FolderTokenizerLoader(
             read -> {
               Overheard text = new Overheard(texts.forFolder(read));
               made.add(text);
               return text;
             });
-    return switch (loader.load(folder)) {
+    return switch (loader.load(folder, Optional.ofNullable(template))) {
       case TokenizerLoader.Load.Failed(var what) -> problem(what.oneLine());
       case TokenizerLoader.Load.Loaded(PromptTokenizer tokenizer, String _) -> {
         encoder = new Encoder(tokenizer, made.getLast());
@@ -201,24 +189,29 @@ final class TokenizeCommand extends LineCommand implements Callable<Integer> {
     };
   }
 
-  /** Models that vLLM renders by code of its own have no use for a template, whoever gave it. */
-  private static ChatTextFactory overruled(
-      ChatTextFactory own, ChatTemplates templates, ChatTemplateOptions options) {
-    return folder -> {
-      if (folder.ownChatRenderer().isPresent()) {
-        return own.forFolder(folder);
-      }
-      ChatRenderer renderer =
-          new ChatRenderer(templates, new SpecialTokens(folder.specialTokens()), options, CLOCK);
-      return chat ->
-          switch (renderer.render(chat)) {
-            case RenderResult.Rendered(String text) -> new ChatText.Rendering.Rendered(text);
-            case RenderResult.Refused(String message) -> new ChatText.Rendering.Refused(message);
-            case RenderResult.Unsupported(String feature) ->
-                new ChatText.Rendering.Unsupported(feature);
-            case RenderResult.Failed(String kind) -> new ChatText.Rendering.Failed(kind);
-          };
-    };
+  /** Why the given template cannot be used; a person wants more than the server's one word. */
+  private Optional<String> templateProblem() {
+    Path file = template;
+    if (file == null) {
+      return Optional.empty();
+    }
+    String text;
+    try {
+      text = Files.readString(file);
+    } catch (IOException unreadable) {
+      return Optional.of(
+          "cannot read the template " + file + ": " + unreadable.getClass().getSimpleName());
+    }
+    return ChatTemplates.parse(text) instanceof ChatTemplates.Load.Unsupported unsupported
+        ? Optional.of(
+            file
+                + " line "
+                + unsupported.line()
+                + ": "
+                + unsupported.feature()
+                + ": "
+                + unsupported.detail())
+        : Optional.empty();
   }
 
   private Json.Obj kwargs() {
@@ -249,7 +242,7 @@ final class TokenizeCommand extends LineCommand implements Callable<Integer> {
       throw new IllegalStateException("a line before the command was started");
     }
     Prompt prompt = request.prompt();
-    Tokenization tokenization = with.tokenizer.tokenize(prompt);
+    Tokenization tokenization = with.tokenizer.tokenize(request);
     List<String> texts =
         switch (prompt) {
           case Prompt.Chat _ -> Stream.ofNullable(with.rendered.text).toList();
@@ -264,14 +257,7 @@ final class TokenizeCommand extends LineCommand implements Callable<Integer> {
    */
   private Json.Obj answer(InferenceRequest request, List<String> texts, Tokenization tokenization) {
     return switch (tokenization) {
-      case Tokenization.Exact(List<int[]> whole) -> {
-        Truncation truncation = request.truncation();
-        if (truncation != null && truncation.maxTokens() < 0) {
-          // As many as the model's length leaves, which a tokenizer folder does not tell.
-          yield inexact("truncation");
-        }
-        List<int[]> prompts =
-            truncation == null ? whole : whole.stream().map(truncation::of).toList();
+      case Tokenization.Exact(List<int[]> prompts, _) -> {
         boolean isOne = prompts.size() == 1;
         SequencedMap<String, Json> answer = new LinkedHashMap<>();
         answer.put("text", oneOrAll(isOne, texts.stream().map(Json.Str::new).toList()));
@@ -284,7 +270,7 @@ final class TokenizeCommand extends LineCommand implements Callable<Integer> {
         answer.put("exact", new Json.Bool(true));
         yield new Json.Obj(answer);
       }
-      case Tokenization.Estimated(int _, String reason) -> inexact(reason);
+      case Tokenization.Estimated(int _, String reason, int[] _) -> inexact(reason);
       case Tokenization.Unavailable(String reason) -> inexact(reason);
     };
   }
