@@ -35,6 +35,7 @@ public final class Stage implements AutoCloseable {
   private @Nullable KvoyProcess kvoy;
   private @Nullable EnvoyProcess envoy;
   private final int adminPort = Ports.free();
+  private final int handlerPort = Ports.free();
   private final Endpoint door;
   private final Endpoint plainDoor = new Endpoint("127.0.0.1", Ports.free());
   // HTTP/1.1: uvicorn loses the body of a request that offers an upgrade to HTTP/2.
@@ -79,7 +80,9 @@ public final class Stage implements AutoCloseable {
     int extProcPort = Ports.free();
     Path config = configFile();
     Files.writeString(
-        config, StageConfig.yaml(model, tokenizer, workers, extProcPort, Ports.free(), adminPort));
+        config,
+        StageConfig.yaml(
+            model, tokenizer, workers, extProcPort, Ports.free(), adminPort, handlerPort));
     kvoy = KvoyProcess.start(config, adminPort, folder.resolve("kvoy.log"));
     kvoy.awaitReady(READY_PATIENCE);
     EnvoyBootstrap bootstrap =
@@ -133,6 +136,11 @@ public final class Stage implements AutoCloseable {
   /** Kvoy's admin pages. */
   public URI adminUrl() {
     return URI.create("http://127.0.0.1:" + adminPort);
+  }
+
+  /** Kvoy's inference handler, for gateways that are not Envoy. */
+  public Endpoint handler() {
+    return new Endpoint("127.0.0.1", handlerPort);
   }
 
   /** The configuration file that Kvoy watches. */

@@ -19,7 +19,8 @@ final class StageConfig {
       List<? extends StageWorker> workers,
       int extProcPort,
       int healthPort,
-      int adminPort) {
+      int adminPort,
+      int handlerPort) {
     StringBuilder yaml = new StringBuilder();
     yaml.append(
         """
@@ -32,6 +33,8 @@ final class StageConfig {
             extProc: %d
             health: %d
             admin: %d
+            reports: off
+            inferenceHandler: %d
           limits:
             maxRequestBody: 4MiB
           timeouts:
@@ -49,7 +52,7 @@ final class StageConfig {
           healthInterval: 500ms
           workers:
         """
-            .formatted(extProcPort, healthPort, adminPort, model, tokenizer));
+            .formatted(extProcPort, healthPort, adminPort, handlerPort, model, tokenizer));
     for (StageWorker worker : workers) {
       yaml.append(
           """

@@ -7,6 +7,8 @@ import io.kvoy.e2e.env.VllmOptions.KvEvents;
 import io.kvoy.e2e.env.VllmProcess;
 import io.kvoy.scoring.fleet.Endpoint;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.function.Consumer;
 
 /** A real vLLM worker that publishes its events on loopback. */
@@ -15,6 +17,27 @@ public record VllmStageWorker(VllmProcess process) implements StageWorker {
   /** Starts a worker with the tiny model, without waiting for it. */
   public static VllmStageWorker launch(LocalTools tools, String name) throws IOException {
     return new VllmStageWorker(VllmProcess.launch(tools, VllmOptions.tinyQwen3(tools, name)));
+  }
+
+  /** Starts workers, all at once, and waits until all of them answer. */
+  public static List<VllmStageWorker> start(
+      LocalTools tools, List<VllmOptions> all, Consumer<String> progress)
+      throws IOException, InterruptedException {
+    List<VllmStageWorker> started = new ArrayList<>();
+    try {
+      for (VllmOptions options : all) {
+        started.add(new VllmStageWorker(VllmProcess.launch(tools, options)));
+      }
+      for (VllmStageWorker worker : started) {
+        worker.awaitHealthy(progress);
+      }
+    } catch (IOException | InterruptedException e) {
+      for (VllmStageWorker worker : started) {
+        worker.close();
+      }
+      throw e;
+    }
+    return started;
   }
 
   /** Waits until it answers; {@code progress} hears that the wait goes on. */

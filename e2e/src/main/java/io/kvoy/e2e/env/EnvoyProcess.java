@@ -2,6 +2,7 @@
 package io.kvoy.e2e.env;
 
 import io.kvoy.envoy.EnvoyBootstrap;
+import io.kvoy.envoy.XdsBootstrap;
 import io.kvoy.scoring.fleet.Endpoint;
 import java.io.IOException;
 import java.io.InputStream;
@@ -13,6 +14,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 
 /**
  * A running Envoy. Demo and tests start it from an {@link EnvoyBootstrap} and close it.
@@ -43,8 +45,25 @@ public final class EnvoyProcess implements AutoCloseable {
    */
   public static EnvoyProcess start(LocalTools tools, EnvoyBootstrap bootstrap)
       throws IOException, InterruptedException {
+    return start(tools, bootstrap.toJson(), bootstrap.admin());
+  }
+
+  /** The same for an Envoy that gets its listeners over xDS. */
+  public static EnvoyProcess start(LocalTools tools, XdsBootstrap bootstrap)
+      throws IOException, InterruptedException {
+    return start(tools, bootstrap.toJson(), bootstrap.admin());
+  }
+
+  /**
+   * The same with any configuration.
+   *
+   * @param json the whole of it
+   * @param admin the admin address in it
+   */
+  public static EnvoyProcess start(LocalTools tools, String json, Endpoint admin)
+      throws IOException, InterruptedException {
     Path folder = Files.createTempDirectory("kvoy-envoy-");
-    Path config = Files.writeString(folder.resolve("envoy.json"), bootstrap.toJson());
+    Path config = Files.writeString(folder.resolve("envoy.json"), json);
     List<String> command =
         List.of(
             tools.envoy().toString(),
@@ -58,7 +77,7 @@ public final class EnvoyProcess implements AutoCloseable {
             "--disable-hot-restart");
     ChildProcess process =
         ChildProcess.start("envoy", command, Map.of(), folder.resolve("envoy.log"));
-    EnvoyProcess envoy = new EnvoyProcess(process, folder, bootstrap.admin());
+    EnvoyProcess envoy = new EnvoyProcess(process, folder, admin);
     try {
       process.awaitOk(envoy.adminUri("/ready"), START_PATIENCE, line -> {});
     } catch (IOException | InterruptedException | RuntimeException failed) {
@@ -89,6 +108,20 @@ public final class EnvoyProcess implements AutoCloseable {
     try (InputStream body = adminUri("/stats?filter=" + query).toURL().openStream()) {
       return new String(body.readAllBytes(), StandardCharsets.UTF_8);
     }
+  }
+
+  /** Health flags by address of a cluster's endpoints, as {@code healthy} or {@code /failed_…}. */
+  public Map<String, String> endpoints(String cluster) throws IOException {
+    Map<String, String> seen = new TreeMap<>();
+    try (InputStream body = adminUri("/clusters").toURL().openStream()) {
+      String text = new String(body.readAllBytes(), StandardCharsets.UTF_8);
+      text.lines()
+          .map(line -> line.split("::"))
+          .filter(
+              part -> part.length == 4 && part[0].equals(cluster) && part[2].equals("health_flags"))
+          .forEach(part -> seen.put(part[1], part[3]));
+    }
+    return seen;
   }
 
   /** The value of one counter or gauge; 0 when Envoy does not have it yet. */

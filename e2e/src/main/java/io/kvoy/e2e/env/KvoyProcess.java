@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
@@ -20,6 +21,9 @@ import java.util.stream.Stream;
  */
 public final class KvoyProcess implements AutoCloseable {
   private static final Duration STOP_PATIENCE = Duration.ofSeconds(10);
+
+  /** Starts fast and takes little: for tests, of which several run at once. */
+  private static final List<String> SMALL = List.of("-XX:+UseSerialGC", "-Xmx1g");
 
   private final Process process;
   private final Path log;
@@ -43,24 +47,66 @@ public final class KvoyProcess implements AutoCloseable {
    */
   public static KvoyProcess start(Path config, int adminPort, Path log)
       throws IOException, InterruptedException {
+    return start(config, adminPort, log, SMALL);
+  }
+
+  /**
+   * The same with other JVM options.
+   *
+   * @param jvm such as {@code -Xmx1g}, or {@code @FILE} with options in it
+   */
+  public static KvoyProcess start(Path config, int adminPort, Path log, List<String> jvm)
+      throws IOException, InterruptedException {
+    return start(java(jvm), Map.of(), config, adminPort, log);
+  }
+
+  /**
+   * Any command that becomes the server, such as {@code bin/kvoy-server}.
+   *
+   * @param command without {@code --config}
+   * @param environment on top of ours
+   */
+  public static KvoyProcess start(
+      List<String> command, Map<String, String> environment, Path config, int adminPort, Path log)
+      throws IOException, InterruptedException {
+    List<String> whole = new ArrayList<>(command);
+    whole.addAll(List.of("--config", config.toString()));
+    return launch(whole, environment, adminPort, log);
+  }
+
+  /**
+   * The server with arguments and environment of any kind.
+   *
+   * @param adminPort the admin port that they lead to
+   */
+  public static KvoyProcess start(
+      List<String> arguments, Map<String, String> environment, int adminPort, Path log)
+      throws IOException, InterruptedException {
+    List<String> whole = new ArrayList<>(java(SMALL));
+    whole.addAll(arguments);
+    return launch(whole, environment, adminPort, log);
+  }
+
+  private static List<String> java(List<String> jvm) {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.addAll(
-        List.of(
-            "--enable-native-access=ALL-UNNAMED",
-            "--sun-misc-unsafe-memory-access=allow",
-            "-XX:+UseSerialGC",
-            "-Xmx1g",
-            "-cp",
-            System.getProperty("java.class.path"),
-            "io.kvoy.server.KvoyServer",
-            "--config",
-            config.toString()));
-    Process process =
+        List.of("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow"));
+    command.addAll(jvm);
+    command.addAll(
+        List.of("-cp", System.getProperty("java.class.path"), "io.kvoy.server.KvoyServer"));
+    return command;
+  }
+
+  private static KvoyProcess launch(
+      List<String> command, Map<String, String> environment, int adminPort, Path log)
+      throws IOException, InterruptedException {
+    ProcessBuilder builder =
         new ProcessBuilder(command)
             .redirectErrorStream(true)
-            .redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile()))
-            .start();
+            .redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile()));
+    builder.environment().putAll(environment);
+    Process process = builder.start();
     KvoyProcess started = new KvoyProcess(process, log, adminPort);
     try {
       started.await("/healthz", Duration.ofSeconds(60));
@@ -109,6 +155,16 @@ public final class KvoyProcess implements AutoCloseable {
 
   public long pid() {
     return process.pid();
+  }
+
+  /** Asks the process to stop, without waiting. */
+  public void terminate() {
+    process.destroy();
+  }
+
+  /** Waits for the end of the process; whether it came in time. */
+  public boolean awaitEnd(Duration patience) throws InterruptedException {
+    return process.waitFor(patience.toMillis(), TimeUnit.MILLISECONDS);
   }
 
   /** Ends the process at once, as a crash would. */

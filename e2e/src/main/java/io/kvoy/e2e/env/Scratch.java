@@ -8,12 +8,12 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** Temporary folders of processes. */
-final class Scratch {
+/** Temporary folders of processes and of test rigs. */
+public final class Scratch {
   private Scratch() {}
 
   /** Removes {@code folder} with all in it. */
-  static void delete(Path folder) throws IOException {
+  public static void delete(Path folder) throws IOException {
     List<Path> deepestFirst;
     try (Stream<Path> all = Files.walk(folder)) {
       deepestFirst = all.sorted(Comparator.reverseOrder()).toList();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.e2e.load;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -9,6 +10,9 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 
 /**
@@ -108,5 +112,20 @@ public final class LoadRun {
       }
     }
     return prompt == 0 ? Double.NaN : (double) cached / prompt;
+  }
+
+  /** Small requests one after the other until it is over, each counted. */
+  public static void untilOver(
+      ChatClient client,
+      Duration pause,
+      AtomicBoolean isOver,
+      AtomicInteger served,
+      AtomicInteger failed) {
+    Workloads texts = new Workloads(6);
+    while (!isOver.get()) {
+      ChatAnswer answer = client.chat(List.of(ChatMessage.user(texts.text(30))), 1);
+      (answer.ok() ? served : failed).incrementAndGet();
+      LockSupport.parkNanos(pause.toNanos());
+    }
   }
 }

@@ -2,6 +2,7 @@
 package io.kvoy.e2e.sim;
 
 import io.kvoy.inference.Json;
+import io.kvoy.inference.json.PythonJsonReader;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -39,7 +40,7 @@ record ApiError(
   }
 
   /** The body is not JSON. */
-  static ApiError notJson(PythonJson.Outcome.Failed failed) {
+  static ApiError notJson(PythonJsonReader.Outcome.Failed failed) {
     return validation(
         "json_invalid",
         "body." + failed.position(),

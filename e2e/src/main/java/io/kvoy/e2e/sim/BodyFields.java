@@ -2,6 +2,7 @@
 package io.kvoy.e2e.sim;
 
 import io.kvoy.inference.Json;
+import io.kvoy.inference.json.PythonJsonReader;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Locale;
@@ -24,10 +25,11 @@ record BodyFields(Json.Obj object) {
     if (!media.equals("application/json")) {
       return new Outcome.Refused(ApiError.wrongContentType());
     }
-    return switch (PythonJson.read(new String(http.body(), StandardCharsets.UTF_8))) {
-      case PythonJson.Outcome.Failed failed -> new Outcome.Refused(ApiError.notJson(failed));
-      case PythonJson.Outcome.Read(Json.Obj object) -> new Outcome.Read(new BodyFields(object));
-      case PythonJson.Outcome.Read(Json other) ->
+    return switch (PythonJsonReader.read(new String(http.body(), StandardCharsets.UTF_8))) {
+      case PythonJsonReader.Outcome.Failed failed -> new Outcome.Refused(ApiError.notJson(failed));
+      case PythonJsonReader.Outcome.Read(Json.Obj object) ->
+          new Outcome.Read(new BodyFields(object));
+      case PythonJsonReader.Outcome.Read(Json other) ->
           new Outcome.Refused(
               ApiError.validation(
                   "model_attributes_type",

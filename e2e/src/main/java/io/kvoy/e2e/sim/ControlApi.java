@@ -2,6 +2,7 @@
 package io.kvoy.e2e.sim;
 
 import io.kvoy.inference.Json;
+import io.kvoy.inference.json.PythonJsonReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -55,8 +56,8 @@ final class ControlApi {
     BodyFields fields;
     if (request.body().length == 0) {
       fields = new BodyFields(Json.Obj.of(Map.of()));
-    } else if (PythonJson.read(new String(request.body(), StandardCharsets.UTF_8))
-        instanceof PythonJson.Outcome.Read(Json.Obj object)) {
+    } else if (PythonJsonReader.read(new String(request.body(), StandardCharsets.UTF_8))
+        instanceof PythonJsonReader.Outcome.Read(Json.Obj object)) {
       fields = new BodyFields(object);
     } else {
       refuse(exchange, "the body must be a JSON object");

@@ -6,6 +6,7 @@ import io.kvoy.inference.Json;
 import io.kvoy.inference.Prompt;
 import io.kvoy.inference.RequestParse;
 import io.kvoy.inference.dialect.Dialects;
+import io.kvoy.inference.json.PythonJsonReader;
 import io.kvoy.tokenizer.FolderTokenizerLoader;
 import io.kvoy.tokenizer.PromptTokenizer;
 import io.kvoy.tokenizer.TemplateChatText;
@@ -36,9 +37,9 @@ public final class FolderSimTokenizer implements SimTokenizer {
   public static FolderSimTokenizer load(Path folder) throws IOException {
     Path file = folder.resolve("tokenizer_config.json");
     String token =
-        switch (PythonJson.read(Files.readString(file))) {
-          case PythonJson.Outcome.Read(Json.Obj config) -> endToken(config.get("eos_token"));
-          case PythonJson.Outcome.Read _, PythonJson.Outcome.Failed _ -> null;
+        switch (PythonJsonReader.read(Files.readString(file))) {
+          case PythonJsonReader.Outcome.Read(Json.Obj config) -> endToken(config.get("eos_token"));
+          case PythonJsonReader.Outcome.Read _, PythonJsonReader.Outcome.Failed _ -> null;
         };
     if (token == null) {
       throw new IOException(file + " names no eos_token");
@@ -66,7 +67,7 @@ public final class FolderSimTokenizer implements SimTokenizer {
     return switch (loader.load(folder)) {
       case TokenizerLoader.Load.Loaded(PromptTokenizer tokenizer, String _) -> {
         if (tokenizer.tokenize(new Prompt.Texts(List.of(endToken), false))
-                instanceof Tokenization.Exact(List<int[]> prompts)
+                instanceof Tokenization.Exact(List<int[]> prompts, _)
             && prompts.getFirst().length == 1) {
           yield new FolderSimTokenizer(tokenizer, prompts.getFirst()[0]);
         }

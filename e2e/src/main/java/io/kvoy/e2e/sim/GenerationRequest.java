@@ -91,8 +91,8 @@ record GenerationRequest(
     }
     List<int[]> prompts;
     switch (tokenizer.prompts(api, http.body())) {
-      case Tokenization.Exact(List<int[]> exact) -> prompts = exact;
-      case Tokenization.Estimated(int _, String reason) -> {
+      case Tokenization.Exact(List<int[]> exact, _) -> prompts = exact;
+      case Tokenization.Estimated(int _, String reason, int[] _) -> {
         return notTokenized(reason);
       }
       case Tokenization.Unavailable(String reason) -> {

@@ -156,7 +156,7 @@ final class ServerPages {
     }
     ApiKind api = fields.get("messages") == null ? ApiKind.COMPLETIONS : ApiKind.CHAT_COMPLETIONS;
     switch (tokenizer.prompts(api, exchange.request().body())) {
-      case Tokenization.Exact(List<int[]> prompts) -> {
+      case Tokenization.Exact(List<int[]> prompts, _) -> {
         int[] ids = prompts.isEmpty() ? new int[0] : prompts.getFirst();
         ok(
             exchange,
@@ -171,7 +171,7 @@ final class ServerPages {
                 "token_strs",
                 null));
       }
-      case Tokenization.Estimated(int _, String reason) -> cannot(exchange, life, reason);
+      case Tokenization.Estimated(int _, String reason, int[] _) -> cannot(exchange, life, reason);
       case Tokenization.Unavailable(String reason) -> cannot(exchange, life, reason);
     }
   }
@@ -191,7 +191,8 @@ final class ServerPages {
                       exact.totalTokens(),
                       "context_management",
                       JsonText.obj("original_input_tokens", exact.totalTokens())));
-          case Tokenization.Estimated(int _, String reason) -> cannot(exchange, life, reason);
+          case Tokenization.Estimated(int _, String reason, int[] _) ->
+              cannot(exchange, life, reason);
           case Tokenization.Unavailable(String reason) -> cannot(exchange, life, reason);
         }
       }

@@ -109,7 +109,7 @@ final class WordModel implements TokenSource {
     List<Integer> ids = new ArrayList<>();
     for (String word : WORDS) {
       String text = before + word;
-      if (tokenizer.text(text) instanceof Tokenization.Exact(List<int[]> prompts)
+      if (tokenizer.text(text) instanceof Tokenization.Exact(List<int[]> prompts, _)
           && prompts.size() == 1
           && prompts.getFirst().length == 1) {
         int id = prompts.getFirst()[0];

@@ -3,6 +3,7 @@ package io.kvoy.e2e.sim;
 
 import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.Json;
+import io.kvoy.inference.json.PythonJsonReader;
 import io.kvoy.tokenizer.Tokenization;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -23,8 +24,8 @@ final class WordTokenizer implements SimTokenizer {
 
   @Override
   public Tokenization prompts(ApiKind api, byte[] body) {
-    return PythonJson.read(new String(body, StandardCharsets.UTF_8))
-            instanceof PythonJson.Outcome.Read(Json.Obj object)
+    return PythonJsonReader.read(new String(body, StandardCharsets.UTF_8))
+            instanceof PythonJsonReader.Outcome.Read(Json.Obj object)
         ? prompts(object)
         : new Tokenization.Unavailable("unreadable");
   }

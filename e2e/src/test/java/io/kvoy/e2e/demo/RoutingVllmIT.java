@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.kvoy.e2e.env.LocalTools;
+import io.kvoy.e2e.env.Scratch;
+import io.kvoy.e2e.env.VllmOptions;
 import io.kvoy.e2e.load.ChatAnswer;
 import io.kvoy.e2e.load.ChatClient;
 import io.kvoy.e2e.load.ChatMessage;
@@ -42,19 +44,11 @@ final class RoutingVllmIT {
   @BeforeAll
   static void start() throws IOException, InterruptedException {
     LocalTools tools = LocalTools.find();
-    for (String name : List.of("vllm-a", "vllm-b")) {
-      WORKERS.add(VllmStageWorker.launch(tools, name));
-    }
-    try {
-      for (VllmStageWorker worker : WORKERS) {
-        worker.awaitHealthy(System.out::println);
-      }
-    } catch (IOException | InterruptedException e) {
-      for (VllmStageWorker worker : WORKERS) {
-        worker.close();
-      }
-      throw e;
-    }
+    WORKERS.addAll(
+        VllmStageWorker.start(
+            tools,
+            List.of(VllmOptions.tinyQwen3(tools, "vllm-a"), VllmOptions.tinyQwen3(tools, "vllm-b")),
+            System.out::println));
     stage =
         Stage.start(
             tools,
@@ -73,6 +67,7 @@ final class RoutingVllmIT {
     }
     if (stage != null) {
       stage.close();
+      Scratch.delete(stage.folder());
     }
   }
 

@@ -2,6 +2,7 @@
 package io.kvoy.e2e.demo;
 
 import io.kvoy.e2e.env.LocalTools;
+import io.kvoy.e2e.env.Scratch;
 import io.kvoy.e2e.sim.EngineOptions;
 import io.kvoy.e2e.sim.FolderSimTokenizer;
 import io.kvoy.e2e.sim.SimTokenizer;
@@ -50,5 +51,6 @@ final class SimRig implements AutoCloseable {
   @Override
   public void close() throws IOException {
     stage.close();
+    Scratch.delete(stage.folder());
   }
 }

@@ -59,9 +59,10 @@ class EnvoyPickIT {
   }
 
   @ParameterizedTest
-  @EnumSource
+  @EnumSource(names = {"FULL_DUPLEX_STREAMED", "STREAMED", "NONE"})
   void pickIsFollowedAndReportedInEachBodyMode(ResponseBodyMode responseBody) throws Exception {
-    for (RequestBodyMode requestBody : RequestBodyMode.values()) {
+    for (RequestBodyMode requestBody :
+        List.of(RequestBodyMode.BUFFERED, RequestBodyMode.FULL_DUPLEX_STREAMED)) {
       EnvoyBootstrap bootstrap =
           builder(List.of()).requestBody(requestBody).responseBody(responseBody).build();
       try (EnvoyProcess envoy = EnvoyProcess.start(LocalTools.find(), bootstrap)) {
@@ -77,7 +78,7 @@ class EnvoyPickIT {
                 .as(mode)
                 .isEqualTo((worker == a ? "a:" : "b:") + PROMPT.length());
             String served = worker.endpoint().toString();
-            assertThat(report()).as(mode).isEqualTo(new Report(served, served));
+            assertThat(report()).as(mode).isEqualTo(new Report(served, served, "via_upstream"));
           }
         }
       }
@@ -110,6 +111,23 @@ class EnvoyPickIT {
         assertThat(post(bootstrap).body()).as(envoy.logTail()).isEqualTo("b:" + PROMPT.length());
         assertThat(report().servedMetadata()).isEqualTo(b.endpoint().toString());
       }
+    }
+  }
+
+  /** Whoever books outcomes has to tell this 503 from a worker's own. */
+  @Test
+  void whenEveryWorkerRefusesEnvoysOwnAnswerNamesTheOneTriedLastAndSaysWhy() throws Exception {
+    List<Endpoint> all = List.of(dead, new Endpoint("127.0.0.1", Ports.free()));
+    EnvoyBootstrap bootstrap = builder(List.of()).workers(all).build();
+    try (EnvoyProcess envoy = EnvoyProcess.start(LocalTools.find(), bootstrap)) {
+      picker.pick(dead.toString(), Way.METADATA);
+
+      assertThat(post(bootstrap).statusCode()).as(envoy.logTail()).isEqualTo(503);
+      Report report = report();
+      assertThat(report.servedMetadata()).isIn(all.stream().map(Endpoint::toString).toList());
+      assertThat(report.codeDetails())
+          .startsWith("upstream_reset_before_response_started")
+          .contains("connection_failure");
     }
   }
 

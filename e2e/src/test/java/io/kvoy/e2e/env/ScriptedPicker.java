@@ -41,8 +41,11 @@ import org.jspecify.annotations.Nullable;
  * picks.
  */
 final class ScriptedPicker implements AutoCloseable {
-  /** Who served, by both ways in which Envoy can tell; empty where it does not. */
-  record Report(String servedMetadata, String upstreamAddress) {}
+  /**
+   * Who served, by both ways in which Envoy can tell, and whose answer it is; empty where it does
+   * not.
+   */
+  record Report(String servedMetadata, String upstreamAddress, String codeDetails) {}
 
   /** Where the pick is written. */
   enum Way {
@@ -213,12 +216,17 @@ final class ScriptedPicker implements AutoCloseable {
               .getFieldsOrDefault(
                   ControlHeaders.DESTINATION_ENDPOINT_SERVED, Value.getDefaultInstance())
               .getStringValue();
-      String upstream =
-          message
-              .getAttributesOrDefault("envoy.filters.http.ext_proc", Struct.getDefaultInstance())
-              .getFieldsOrDefault("upstream.address", Value.getDefaultInstance())
-              .getStringValue();
-      return new Report(served, upstream);
+      return new Report(
+          served,
+          attribute(message, "upstream.address"),
+          attribute(message, "response.code_details"));
+    }
+
+    private static String attribute(ProcessingRequest message, String name) {
+      return message
+          .getAttributesOrDefault("envoy.filters.http.ext_proc", Struct.getDefaultInstance())
+          .getFieldsOrDefault(name, Value.getDefaultInstance())
+          .getStringValue();
     }
   }
 }

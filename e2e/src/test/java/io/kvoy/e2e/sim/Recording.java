@@ -2,6 +2,7 @@
 package io.kvoy.e2e.sim;
 
 import io.kvoy.inference.Json;
+import io.kvoy.inference.json.PythonJsonReader;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -28,9 +29,9 @@ final class Recording {
   }
 
   static Json.Obj json(String text) {
-    return switch (PythonJson.read(text)) {
-      case PythonJson.Outcome.Read(Json.Obj object) -> object;
-      case PythonJson.Outcome other -> throw new AssertionError("not an object: " + other);
+    return switch (PythonJsonReader.read(text)) {
+      case PythonJsonReader.Outcome.Read(Json.Obj object) -> object;
+      case PythonJsonReader.Outcome other -> throw new AssertionError("not an object: " + other);
     };
   }
 
