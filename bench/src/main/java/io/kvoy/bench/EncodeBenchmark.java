@@ -196,11 +196,16 @@ public class EncodeBenchmark {
     return tokens;
   }
 
-  private static TokenizerFolder read(String family) {
+  /** The folder of that tokenizer. */
+  static Path folder(String family) {
     Path path = repository().resolve(".local");
     String named = System.getProperty("KVOY_LOCAL", System.getenv("KVOY_LOCAL"));
     Path local = named == null ? path : Path.of(named);
-    return switch (TokenizerFolderReader.read(local.resolve("tokenizers/" + family + "/models"))) {
+    return local.resolve("tokenizers/" + family + "/models");
+  }
+
+  private static TokenizerFolder read(String family) {
+    return switch (TokenizerFolderReader.read(folder(family))) {
       case FolderRead.Complete(TokenizerFolder folder) -> folder;
       case FolderRead.Unusable(var problem) ->
           throw new IllegalStateException(problem.oneLine() + " (make tools)");
@@ -221,7 +226,8 @@ public class EncodeBenchmark {
     };
   }
 
-  private static String repositoryText() throws IOException {
+  /** The Java and Markdown files of this repository, in order of their paths. */
+  static String repositoryText() throws IOException {
     try (var files = Files.walk(repository())) {
       List<Path> sources =
           files

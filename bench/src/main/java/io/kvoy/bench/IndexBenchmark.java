@@ -2,6 +2,7 @@
 package io.kvoy.bench;
 
 import io.kvoy.scoring.fleet.Endpoint;
+import io.kvoy.scoring.fleet.KvPublishers;
 import io.kvoy.scoring.fleet.Worker;
 import io.kvoy.scoring.kvcache.BlockKeys;
 import io.kvoy.scoring.kvcache.CacheIdentity;
@@ -57,7 +58,7 @@ public class IndexBenchmark {
   private static final int CHAIN = 2_000;
   private static final int SHARERS = 16;
   private static final int PROMPTS = 64;
-  private static final int EVENT_BLOCKS = 512;
+  static final int EVENT_BLOCKS = 512;
 
   /** Which chain a prompt continues. */
   public enum Held {
@@ -70,7 +71,7 @@ public class IndexBenchmark {
     /** None. */
     BY_NONE(900_000_000);
 
-    private final int firstChain;
+    final int firstChain;
 
     Held(int firstChain) {
       this.firstChain = firstChain;
@@ -96,7 +97,7 @@ public class IndexBenchmark {
       views = new WorkerBlocks[workers];
       fleet = new Worker[workers];
       for (int w = 0; w < workers; w++) {
-        fleet[w] = new Worker(w, 1, "w" + w, "p", new Endpoint("w" + w, 8000), "", "", false);
+        fleet[w] = new Worker(w, 1, "w" + w, "p", new Endpoint("w" + w, 8000), KvPublishers.NONE);
         views[w] = index.open(fleet[w], KvViewState.LIVE, KvCacheListener.NONE);
       }
       int chains = blocksPerWorker / CHAIN;
@@ -135,18 +136,30 @@ public class IndexBenchmark {
 
     @Param public Held held = Held.BY_ALL;
 
-    final BlockKeys[] keys = new BlockKeys[PROMPTS];
+    BlockKeys[] keys = {};
     final PrefixMatch match = new PrefixMatch();
     int next;
 
     @Setup
     public void make() {
-      for (int i = 0; i < PROMPTS; i++) {
-        int step = held == Held.BY_ALL ? 0 : held == Held.BY_ONE ? 1_000 : 1;
-        int[] ids = Arrays.copyOf(ids(held.firstChain + i * step), CHAIN * BLOCK + 1);
-        keys[i] = BlockKeys.of(CacheIdentity.PLAIN, ids, BLOCK);
-      }
+      keys = prompts(held, PROMPTS);
     }
+  }
+
+  /** So many prompts that continue chains of this kind. */
+  static BlockKeys[] prompts(Held held, int count) {
+    BlockKeys[] keys = new BlockKeys[count];
+    for (int i = 0; i < count; i++) {
+      int chain =
+          switch (held) {
+            case BY_ALL -> held.firstChain;
+            case BY_SIXTEEN, BY_NONE -> held.firstChain + i;
+            case BY_ONE -> held.firstChain + i % 256 * 1_000 + i / 256;
+          };
+      int[] ids = Arrays.copyOf(ids(chain), CHAIN * BLOCK + 1);
+      keys[i] = BlockKeys.of(CacheIdentity.PLAIN, ids, BLOCK);
+    }
+    return keys;
   }
 
   /** Events of one request: its blocks come, and go again. */
@@ -204,7 +217,7 @@ public class IndexBenchmark {
     final int[] ids = ids(7);
   }
 
-  private static void store(WorkerBlocks view, int chain) {
+  static void store(WorkerBlocks view, int chain) {
     view.apply(new KvBatch(0, List.of(stored(hashes(chain, CHAIN), ids(chain))), 0));
   }
 

@@ -27,13 +27,19 @@ final class CacheMirror {
     }
   }
 
-  void changed(int worker, List<Long> stored, List<Long> removed) {
+  void changed(int worker, Map<Long, Boolean> nowStored) {
+    Set<Long> keys = confirmed.get(worker);
     time.after(
         delayMillis,
-        () -> {
-          confirmed.get(worker).addAll(stored);
-          removed.forEach(confirmed.get(worker)::remove);
-        });
+        () ->
+            nowStored.forEach(
+                (key, isStored) -> {
+                  if (isStored) {
+                    keys.add(key);
+                  } else {
+                    keys.remove(key);
+                  }
+                }));
   }
 
   void expect(int worker, SimRequest request) {

@@ -62,7 +62,7 @@ final class KvoyPolicy implements RoutingPolicy {
     this.registry = new FleetRegistry(HealthSettings.DEFAULTS, time);
     this.ledger = new InFlightLedger(time);
     this.book = new LoadBook(time, Duration.ofSeconds(5));
-    this.predictor = new TtftPredictor(LearningSettings.DEFAULTS);
+    this.predictor = new TtftPredictor(LearningSettings.DEFAULTS, time);
     this.picker = new Picker(registry, book, ledger, predictor, settings, time);
     for (SimWorker engine : engines) {
       registry.put(spec(engine.index));
@@ -135,6 +135,11 @@ final class KvoyPolicy implements RoutingPolicy {
               public int expectedOn(Worker worker) {
                 return mirror.expectedTokens(index(worker), request);
               }
+
+              @Override
+              public long prefixKey(int tokens) {
+                return request.blockKeys[tokens / BlockCache.BLOCK_TOKENS - 1];
+              }
             },
             CacheKnowledge.EVENTS,
             request.outputTokens,
@@ -142,7 +147,8 @@ final class KvoyPolicy implements RoutingPolicy {
             PickRequest.DEFAULT_TTL,
             limitMillis,
             sessions.get(request.session),
-            0);
+            0,
+            null);
     return switch (picker.pick(pickRequest, registry.fleet())) {
       case Pick.NoCandidate _, Pick.Saturated _ -> REFUSE;
       case Pick.Picked picked -> {

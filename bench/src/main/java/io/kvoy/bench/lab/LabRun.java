@@ -54,7 +54,12 @@ final class LabRun implements SimRequest.Listener {
     this.policy = maker.make(this);
   }
 
-  /** What came out. */
+  /**
+   * What came out.
+   *
+   * @param late share of the taken requests that did not fail and had no first token within the
+   *     target
+   */
   record Result(
       double medianMillis,
       double p90Millis,
@@ -64,7 +69,8 @@ final class LabRun implements SimRequest.Listener {
       double donePerMinute,
       int requests,
       int failed,
-      int refused) {}
+      int refused,
+      double late) {}
 
   Result run() {
     scenario.plot().accept(this);
@@ -170,13 +176,16 @@ final class LabRun implements SimRequest.Listener {
     int done = 0;
     int failed = 0;
     int counted = 0;
+    int late = 0;
     for (SimRequest request : all) {
       if (request.arrivedMillis < scenario.warmUpMillis()) {
         continue;
       }
       counted++;
       if (request.failed) {
+        // Its caller never saw a first token: it counts as the longest wait there is.
         failed++;
+        times.add(end);
         continue;
       }
       boolean started = !Double.isNaN(request.firstTokenMillis);
@@ -184,6 +193,9 @@ final class LabRun implements SimRequest.Listener {
       double ttft = started ? request.ttftMillis() : end - request.arrivedMillis;
       if (started || ttft > scenario.sloMillis()) {
         times.add(ttft);
+      }
+      if (ttft > scenario.sloMillis()) {
+        late++;
       }
       if (started) {
         prompt += request.promptTokens;
@@ -206,7 +218,8 @@ final class LabRun implements SimRequest.Listener {
         done / minutes,
         counted,
         failed,
-        refused);
+        refused,
+        counted > failed ? late / (double) (counted - failed) : 0);
   }
 
   private static double quantile(List<Double> sorted, double q) {

@@ -22,4 +22,14 @@ record Scenario(
     double sloMillis,
     double warmUpMillis,
     double measuredMillis,
-    Consumer<LabRun> plot) {}
+    Consumer<LabRun> plot) {
+  /** Fewer users at once make too few requests in a run for its 90th percentile. */
+  private static final int MANY_USERS = 50;
+
+  private static final int MORE_SEEDS = 4;
+
+  /** Runs that make up for few requests in each: four times the asked for, else those. */
+  int seeds(int asked) {
+    return workload.users() > 0 && workload.users() < MANY_USERS ? MORE_SEEDS * asked : asked;
+  }
+}

@@ -140,6 +140,23 @@ final class Scenarios {
                 2 * MINUTE, () -> run.workers.getFirst().profile(LARGE_MODEL.atSpeed(0.4))));
   }
 
+  /** One GPU of four falls to 0.4 of its speed for a minute, again and again, as by its heat. */
+  static Scenario throttlingWorker() {
+    return new Scenario(
+        "throttling-worker",
+        same(4, SMALL_MODEL),
+        new SharedPrefix(0, 16, 60, 3000, 800, 150, 0.5),
+        2000,
+        MINUTE,
+        6 * MINUTE,
+        run -> {
+          for (int i = 1; i < 7; i += 2) {
+            run.time.at(i * MINUTE, () -> run.workers.getFirst().profile(SMALL_MODEL.atSpeed(0.4)));
+            run.time.at((i + 1) * MINUTE, () -> run.workers.getFirst().profile(SMALL_MODEL));
+          }
+        });
+  }
+
   /** One worker answers 500 within 2 ms for two of six minutes. */
   static Scenario failingWorker() {
     return new Scenario(
@@ -160,7 +177,7 @@ final class Scenarios {
     return new Scenario(
         "overload",
         same(3, LARGE_MODEL),
-        new SharedPrefix(0, 3.6, 24, 10_000, 600, 350, 0),
+        new SharedPrefix(0, 3.2, 24, 10_000, 600, 350, 0),
         8000,
         2 * MINUTE,
         8 * MINUTE,
@@ -203,6 +220,7 @@ final class Scenarios {
     all.add(burst());
     all.add(heterogeneous());
     all.add(slowWorker());
+    all.add(throttlingWorker());
     all.add(failingWorker());
     all.add(overload());
     all.add(rollingRestart());

@@ -3,8 +3,10 @@ package io.kvoy.bench.lab;
 
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
 /**
@@ -52,7 +54,10 @@ final class SimWorker implements BlockCache.Events {
 
   /** Hears about a step's cache changes at once. */
   interface CacheFeed {
-    void changed(int worker, List<Long> stored, List<Long> removed);
+    /**
+     * @param nowStored for each key that changed in the step, whether the last event stored it
+     */
+    void changed(int worker, Map<Long, Boolean> nowStored);
   }
 
   final int index;
@@ -62,8 +67,7 @@ final class SimWorker implements BlockCache.Events {
   final BlockCache cache;
   private final ArrayDeque<Run> waiting = new ArrayDeque<>();
   private final List<Run> running = new ArrayList<>();
-  private List<Long> stored = new ArrayList<>();
-  private List<Long> removed = new ArrayList<>();
+  private Map<Long, Boolean> changes = new HashMap<>();
   private boolean stepping;
   private double stepEndsMillis;
   private int epoch;
@@ -81,12 +85,12 @@ final class SimWorker implements BlockCache.Events {
 
   @Override
   public void stored(long key) {
-    stored.add(key);
+    changes.put(key, true);
   }
 
   @Override
   public void removed(long key) {
-    removed.add(key);
+    changes.put(key, false);
   }
 
   /** Takes a request in; a worker that is down or failing ends it at once. */
@@ -121,6 +125,7 @@ final class SimWorker implements BlockCache.Events {
       Run run = running.get(i);
       if (run.isPrefilling()) {
         run.chunk = Math.min(budget, run.target - run.computed);
+        publishFull(run);
         prefillTokens += run.chunk;
         attention += run.chunk * (run.computed + run.chunk / 2.0) / 1000;
         budget -= run.chunk;
@@ -149,12 +154,13 @@ final class SimWorker implements BlockCache.Events {
       waiting.remove();
       running.add(run);
       run.chunk = Math.min(budget, run.target - run.computed);
+      publishFull(run);
       prefillTokens += run.chunk;
       attention += run.chunk * (run.computed + run.chunk / 2.0) / 1000;
       budget -= run.chunk;
     }
-    publishEvents();
     if (running.isEmpty()) {
+      publishEvents();
       stepping = false;
       return;
     }
@@ -246,8 +252,15 @@ final class SimWorker implements BlockCache.Events {
     publishEvents();
   }
 
+  /**
+   * Blocks get their key when they are scheduled, so a request admitted in the same step finds them
+   * (vLLM 0.32, end of {@code allocate_slots} in {@code vllm/v1/core/kv_cache_manager.py}); the
+   * events follow when the step is done.
+   */
   private void publishFull(Run run) {
-    int full = Math.min(run.computed / BlockCache.BLOCK_TOKENS, run.request.blockKeys.length);
+    int full =
+        Math.min(
+            (run.computed + run.chunk) / BlockCache.BLOCK_TOKENS, run.request.blockKeys.length);
     while (run.keyedBlocks < full) {
       int i = run.keyedBlocks++;
       if (cache.publish(run.request.blockKeys[i])) {
@@ -269,10 +282,9 @@ final class SimWorker implements BlockCache.Events {
   }
 
   private void publishEvents() {
-    if (!stored.isEmpty() || !removed.isEmpty()) {
-      feed.changed(index, stored, removed);
-      stored = new ArrayList<>();
-      removed = new ArrayList<>();
+    if (!changes.isEmpty()) {
+      feed.changed(index, changes);
+      changes = new HashMap<>();
     }
   }
 
