@@ -31,6 +31,10 @@ help: ## List the targets
 build: ## Build everything without testing; leaves bin/kvoy-server and bin/kvoyctl ready to start
 	$(MVN) package -DskipTests
 
+.PHONY: aot
+aot: tools build ## Let bin/kvoy-server start faster: train an AOT cache on some traffic (ARGS="--jvm ..." for other flags)
+	tools/launch.sh bench io.kvoy.bench.startup.StartUp "" --train $(ARGS)
+
 .PHONY: run
 run: tools build ## Show it working: Envoy, Kvoy and workers on this machine (WORKERS=sim or vllm)
 ifeq ($(WORKERS),vllm)
@@ -65,9 +69,22 @@ fuzz: ## Fuzz every parser that reads strangers' bytes; each target for the time
 lab: build ## Compare routing policies on a simulated fleet in virtual time (ARGS="--seeds 5 burst")
 	tools/launch.sh bench io.kvoy.bench.lab.Lab "" $(ARGS)
 
+.PHONY: guidellm
+guidellm: tools build ## Drive simulated workers behind Envoy with GuideLLM, by round robin and through Kvoy (ARGS="60 6")
+	tools/fetch-guidellm.sh
+	tools/guidellm.sh $(ARGS)
+
 .PHONY: bench
 bench: build ## Microbenchmarks (JMH; ARGS="PickBenchmark -f 1" chooses)
 	tools/launch.sh bench org.openjdk.jmh.Main "" $(ARGS)
+
+.PHONY: overhead
+overhead: tools build ## What Kvoy adds to a request behind a real Envoy (ARGS="--help")
+	tools/launch.sh bench io.kvoy.bench.overhead.Overhead "-XX:+UseSerialGC -Xmx1g" $(ARGS)
+
+.PHONY: start-up
+start-up: tools build ## How long bin/kvoy-server takes to be ready, and in how much memory (ARGS="--help")
+	tools/launch.sh bench io.kvoy.bench.startup.StartUp "" $(ARGS)
 
 ##@ Work on it
 
@@ -84,12 +101,14 @@ docs: tools ## Regenerate the checked-in generated files; git diff shows what ch
 tools: ## Fetch what tests and demo need: Envoy, tokenizers, chat templates
 	@tools/fetch-envoy.sh
 	@tools/fetch-tokenizers.sh
+	@tools/fetch-tekken.sh
 	@python3 tools/chat-templates/fetch.py $(KVOY_LOCAL)/chat-templates
 
 .PHONY: tools-vllm
-tools-vllm: tools ## Fetch vLLM for CPUs too, and make the tiny model
+tools-vllm: tools ## Fetch vLLM for CPUs too, and make the tiny models
 	@tools/fetch-vllm.sh
 	@$(KVOY_LOCAL)/vllm-venv/bin/python tools/make-tiny-model.py
+	@$(KVOY_LOCAL)/vllm-venv/bin/python tools/make-render-models.py
 
 .PHONY: clean
 clean: ## Remove what was built; what tools fetched stays in KVOY_LOCAL
