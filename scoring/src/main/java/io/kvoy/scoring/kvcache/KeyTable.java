@@ -21,26 +21,30 @@ import org.jspecify.annotations.Nullable;
  * <p>Slots come in lines of eight, each a cache line. A key's home is the line in proportion to its
  * value, and the keys of a segment lie in <em>descending</em> order, each at or behind the start of
  * its home: a sorted hash table with buckets. Free slots are 0, and so less than every key. Thus
- * three comparisons without a branch find a key within its line, hit or miss, and 98 % of the keys
- * lie in their home. Growing copies from left to right without hashing, so it goes in small steps
- * and 53 to 56 % of the slots stay in use: at 65 to 69 % the table would be a sixth smaller and a
- * look-up 4 % slower, since more keys lie outside their home.
+ * three comparisons without a branch find a key within its line, hit or miss. Growing copies from
+ * left to right without hashing, so it goes in small steps and 53 to 56 % of the slots stay in use.
  *
  * <p>Keys are laid out by their image under a secret bijection ({@link Scatter}); "key" below means
- * that image. So nobody can choose prompts or blocks that lie together. Memory does not depend on
- * the secret: slots are at most the homes and twice the keys.
+ * such an image. So nobody can choose prompts or blocks that lie together. The image of a name
+ * begins with that of its group ({@link KeyChain}), so the eight blocks of a group lie in one line,
+ * or in two if others have it as home. At most {@value #CROWD} names of a group lie together: many
+ * prompts may begin with the same block and then part, and a home for all of them would be searched
+ * from end to end. Every further one lies <em>apart</em>, at the image of the name alone. Memory
+ * does not depend on the secret: slots are at most the homes and twice the keys.
  *
- * <p>The last 17 bits of a key are dropped: two keys that differ only there are one entry. Among 14
- * million keys that is expected of one pair, and a match is only wrong if the worker with the other
+ * <p>The last 17 bits of a key are dropped. Together, two names of a group are one entry if their
+ * other 24 bits agree: for a prompt that parts from {@value #CROWD} others in that group 1 in a
+ * million. Apart, all 47 bits must agree. Such a match is only wrong if the worker with the other
  * block also holds everything before it in this prompt. A slot of 12 bytes with the whole key would
  * take 3 to 4 bytes more per entry and a tenth more time.
  *
  * <h2>Look-ups</h2>
  *
- * A prompt has thousands of keys, each in a cache line of its own that is in no cache, and a core
- * waits for a dozen such lines at once at the most. So they are read by {@link Batch}es of up to
- * {@value Batch#KEYS}: first all their lines are asked for, and then they are read without a branch
- * that depends on what is in them, which would be mispredicted half of the time.
+ * The lines of a prompt's groups are in no cache, and a core waits for a dozen such lines at once
+ * at the most. So keys are read by {@link Batch}es of up to {@value Batch#KEYS}: first all their
+ * lines are asked for, and then they are read without a branch that depends on what is in them,
+ * which would be mispredicted half of the time. Names that are not found together are then looked
+ * for apart, if the table has any such entry.
  *
  * <h2>Threads</h2>
  *
@@ -61,6 +65,24 @@ final class KeyTable {
   private static final int SEGMENT_BITS = 7;
   private static final int SEGMENTS = 1 << SEGMENT_BITS;
   private static final int PART_BITS = 40;
+
+  /** Most names of a group that lie together. */
+  private static final int CROWD = 24;
+
+  /** The bits that the images of a group have in common: as many as {@link KeyChain} gives it. */
+  private static final long SHARED = KeyChain.GROUP_BITS;
+
+  private static final int SHARED_BITS = Long.bitCount(SHARED);
+
+  /** Bits of a part behind those that its group shares. */
+  private static final int OWN_BITS = SEGMENT_BITS + PART_BITS - SHARED_BITS;
+
+  /**
+   * Most lines of a segment for which homes go by group: more than half as many as there are groups
+   * would leave some lines empty.
+   */
+  private static final int GROUPED_LINES = 1 << (SHARED_BITS - SEGMENT_BITS - 1);
+
   private static final int ID_BITS = WorkerSets.ID_BITS;
   private static final int ID_MASK = (1 << ID_BITS) - 1;
 
@@ -95,8 +117,11 @@ final class KeyTable {
   /** In {@link #states}: the version of the whole table. */
   private static final int MOVES = SEGMENTS * STATE_STEP;
 
+  /** In {@link #states}: the number of entries that lie apart. */
+  private static final int APART = MOVES + STATE_STEP;
+
   /** By segment: its version, odd while slots are being moved, and its number of lines. */
-  private final long[] states = new long[(SEGMENTS + 1) * STATE_STEP];
+  private final long[] states = new long[(SEGMENTS + 2) * STATE_STEP];
 
   private final long[][] segments = new long[SEGMENTS][];
 
@@ -108,6 +133,13 @@ final class KeyTable {
 
   private long keyCount;
   private long bytes;
+
+  /** What the last {@link #seek} found: segment, part of the key, slot or its complement. */
+  private int segment;
+
+  private long part;
+  private int slot;
+  private boolean isApart;
 
   KeyTable(WorkerSets sets) {
     this(sets, Scatter.SECRET);
@@ -135,7 +167,11 @@ final class KeyTable {
 
   /** Any thread: the id of the members that hold the block in the plane, or {@link #CONTENDED}. */
   int read(int plane, long name) {
-    long key = scatter.of(name);
+    int id = readKey(plane, together(name));
+    return id == WorkerSets.EMPTY && hasApart() ? readKey(plane, scatter.of(name)) : id;
+  }
+
+  private int readKey(int plane, long key) {
     int segment = segmentOf(key);
     long part = partOf(key);
     for (int attempt = 0; attempt < PATIENCE; attempt++) {
@@ -154,6 +190,15 @@ final class KeyTable {
     return CONTENDED;
   }
 
+  /** The image that begins like those of the name's group. */
+  private long together(long name) {
+    return scatter.of(name & SHARED) & SHARED | scatter.of(name) >>> SHARED_BITS;
+  }
+
+  private boolean hasApart() {
+    return (long) STATE.getOpaque(states, APART) > 0;
+  }
+
   /**
    * Some keys of a look-up that are read together; one per thread, since it is too large to be made
    * anew for each request.
@@ -167,16 +212,26 @@ final class KeyTable {
      */
     static final int KEYS = 256;
 
+    private final long[] names = new long[KEYS];
     private final int[] segments = new int[KEYS];
     private final int[] homes = new int[KEYS];
 
-    /** First the keys, then the greatest slot that each may have. */
     private final long[] keys = new long[KEYS];
+
+    /** The greatest slot that each key may have. */
+    private final long[] greatest = new long[KEYS];
 
     private final long[] states = new long[KEYS];
     private final long[] slots = new long[KEYS];
     private final int[] places = new int[KEYS];
+
+    /** Nothing of use, but the loads that it comes from are not left out. */
+    private long touched;
+
     private final int[] further = new int[KEYS];
+
+    private final int[] missing = new int[KEYS];
+    private final int[] found = new int[KEYS];
 
     /** After {@link KeyTable#read}: the set ids of plane 0, or {@link #CONTENDED}. */
     final int[] ids = new int[KEYS];
@@ -195,47 +250,76 @@ final class KeyTable {
    * the core sees the loads of a dozen rounds ahead and has them all under way at once.
    */
   void read(long[] names, int from, int count, int step, Batch batch) {
+    long[] wanted = batch.names;
+    if (step == 1) {
+      System.arraycopy(names, from, wanted, 0, count);
+    } else {
+      for (int i = 0; i < count; i++) {
+        wanted[i] = names[from + i * step];
+      }
+    }
+    long[] keys = batch.keys;
+    // In loops of their own: the compiler does eight at once.
+    for (int i = 0; i < count; i++) {
+      keys[i] = together(wanted[i]);
+    }
+    readKeys(count, batch, batch.ids);
+    if (hasApart()) {
+      readApart(count, batch);
+    }
+  }
+
+  /** Looks once more for the names that do not lie with their group. */
+  private void readApart(int count, Batch batch) {
+    int[] ids = batch.ids;
+    int[] missing = batch.missing;
+    int left = 0;
+    for (int i = 0; i < count; i++) {
+      missing[left] = i;
+      left += ids[i] == WorkerSets.EMPTY ? 1 : 0;
+    }
+    for (int j = 0; j < left; j++) {
+      batch.keys[j] = scatter.of(batch.names[missing[j]]);
+    }
+    if (left > 0) {
+      readKeys(left, batch, batch.found);
+      for (int j = 0; j < left; j++) {
+        ids[missing[j]] = batch.found[j];
+      }
+    }
+  }
+
+  private void readKeys(int count, Batch batch, int[] ids) {
     long moves = (long) STATE.getAcquire(states, MOVES);
-    locate(names, from, count, step, batch);
+    locate(count, batch);
     // These loads not before the states, nor the states' next ones before these.
     VarHandle.acquireFence();
     touch(count, batch);
-    int left = find(count, batch);
+    int left = find(count, batch, ids);
     while (left > 0) {
-      left = findFurther(left, batch);
+      left = findFurther(left, batch, ids);
     }
     VarHandle.acquireFence();
     if ((moves & ONE_VERSION) != 0 || (long) STATE.getOpaque(states, MOVES) != moves) {
       for (int i = 0; i < count; i++) {
         long state = batch.states[i];
         if (states[batch.segments[i] * STATE_STEP] != state || (state & ONE_VERSION) != 0) {
-          batch.ids[i] = read(0, names[from + i * step]);
+          ids[i] = readKey(0, batch.keys[i]);
         }
       }
     }
   }
 
   /** Finds out where the keys are expected. */
-  private void locate(long[] names, int from, int count, int step, Batch batch) {
+  private void locate(int count, Batch batch) {
     long[] keys = batch.keys;
-    if (step == 1) {
-      System.arraycopy(names, from, keys, 0, count);
-    } else {
-      for (int i = 0; i < count; i++) {
-        keys[i] = names[from + i * step];
-      }
-    }
-    // In place, in loops of their own: the compiler does eight at once.
-    Scatter scattered = scatter;
-    for (int i = 0; i < count; i++) {
-      keys[i] = scattered.of(keys[i]);
-    }
     int[] segmentAt = batch.segments;
     for (int i = 0; i < count; i++) {
       segmentAt[i] = (int) (keys[i] >>> (64 - SEGMENT_BITS));
     }
+    long[] greatest = batch.greatest;
     for (int i = 0; i < count; i++) {
-      keys[i] = partOf(keys[i]) << ID_BITS | ID_MASK;
+      greatest[i] = partOf(keys[i]) << ID_BITS | ID_MASK;
     }
     int[] homes = batch.homes;
     long[] stateAt = batch.states;
@@ -243,64 +327,75 @@ final class KeyTable {
     for (int i = 0; i < count; i++) {
       long state = now[segmentAt[i] * STATE_STEP];
       stateAt[i] = state;
-      homes[i] = home(keys[i] >>> ID_BITS, (int) state);
+      homes[i] = home(greatest[i] >>> ID_BITS, (int) state);
     }
   }
 
-  /** Loads the lines, and finds out in which half of its line each key is. */
+  /**
+   * Loads the keys' lines and those behind them. Only each fourth key's, so that the core has the
+   * lines of many groups under way and not those of the few whose keys it can see ahead.
+   */
   private void touch(int count, Batch batch) {
     int[] segmentAt = batch.segments;
     int[] homes = batch.homes;
-    int[] halves = batch.places;
-    long[] keys = batch.keys;
     long[][] slotsOf = segments;
-    for (int i = 0; i < count; i++) {
+    long all = 0;
+    for (int i = 0; i < count; i += KeyChain.GROUP / 2) {
       long[] slots = slotsOf[segmentAt[i]];
       // The segment may have shrunk meanwhile.
-      int at = Math.min(homes[i], slots.length - LINE);
-      halves[i] = at + (above(slots[at + HALF], keys[i]) << 2);
+      int at = Math.min(homes[i], slots.length - 3 * LINE);
+      all |= slots[at] | slots[at + LINE] | slots[at + 2 * LINE];
     }
+    batch.touched = all;
   }
 
-  /** Looks into the lines; notes and counts those that have only greater keys. */
-  private int find(int count, Batch batch) {
+  /**
+   * Looks into the keys' lines and those behind them, which have every sixth key; notes and counts
+   * those that have only greater keys.
+   */
+  private int find(int count, Batch batch, int[] ids) {
     int[] segmentAt = batch.segments;
-    int[] halves = batch.places;
-    long[] keys = batch.keys;
+    int[] homes = batch.homes;
+    int[] places = batch.places;
+    long[] greatest = batch.greatest;
     long[] found = batch.slots;
     long[][] slotsOf = segments;
     for (int i = 0; i < count; i++) {
       long[] slots = slotsOf[segmentAt[i]];
-      long greatest = keys[i];
-      int at = Math.min(halves[i], slots.length - LINE);
-      at += above(slots[at + 1], greatest) << 1;
-      at += above(slots[at], greatest);
+      int at = Math.min(homes[i], slots.length - 2 * LINE);
+      at += above(slots[at + LINE - 1], greatest[i]) << 3;
+      places[i] = at + (above(slots[at + HALF], greatest[i]) << 2);
+    }
+    for (int i = 0; i < count; i++) {
+      long[] slots = slotsOf[segmentAt[i]];
+      int at = Math.min(places[i], slots.length - LINE);
+      at += above(slots[at + 1], greatest[i]) << 1;
+      at += above(slots[at], greatest[i]);
       found[i] = slots[at];
     }
-    int[] ids = batch.ids;
     for (int i = 0; i < count; i++) {
-      ids[i] = idIn(found[i], keys[i]);
+      ids[i] = idIn(found[i], greatest[i]);
     }
-    int[] above = batch.places;
     for (int i = 0; i < count; i++) {
-      above[i] = above(found[i], keys[i]);
+      places[i] = above(found[i], greatest[i]);
     }
     int[] further = batch.further;
     int left = 0;
     for (int i = 0; i < count; i++) {
+      homes[i] += LINE;
       further[left] = i;
-      left += above[i];
+      left += places[i];
     }
     return left;
   }
 
-  /** The same one line further for those that {@link #find} has noted. */
-  private int findFurther(int count, Batch batch) {
+  /** The same one line further for those that are noted. */
+  private int findFurther(int count, Batch batch, int[] ids) {
     int left = 0;
     for (int j = 0; j < count; j++) {
       int i = batch.further[j];
       long[] slots = segments[batch.segments[i]];
-      long greatest = batch.keys[i];
+      long greatest = batch.greatest[i];
       int next = batch.homes[i] + LINE;
       batch.homes[i] = next;
       int last = slots.length - LINE;
@@ -309,7 +404,7 @@ final class KeyTable {
       at += above(slots[at + 1], greatest) << 1;
       at += above(slots[at], greatest);
       long slot = slots[at];
-      batch.ids[i] = idIn(slot, greatest);
+      ids[i] = idIn(slot, greatest);
       batch.further[left] = i;
       // The last slot is free, unless the segment has been moved.
       left += next < last ? above(slot, greatest) : 0;
@@ -329,44 +424,87 @@ final class KeyTable {
 
   /** Adds the member; false when it was there already. */
   boolean add(int plane, long name, int member) {
-    long key = scatter.of(name);
-    int segment = segmentOf(key);
-    int slot = find(segments[segment], lines(segment), partOf(key));
+    seek(name);
     if (slot < 0) {
-      slot = insert(segment, partOf(key), ~slot);
+      slot = insert(segment, part, ~slot);
+      countApart(1);
     }
     int old = setAt(plane, segment, segments[segment], slot);
     if (old != WorkerSets.EMPTY && sets.contains(old, member)) {
       return false;
     }
-    int id = sets.toggled(old, member);
-    set(plane, segment, slot, id);
-    sets.release(old);
-    if (id == WorkerSets.EMPTY && isUnused(segment, slot)) {
-      delete(segment, slot);
-    }
+    toggle(plane, old, member);
     return true;
   }
 
   /** Removes the member; false when it was not there. */
   boolean remove(int plane, long name, int member) {
-    long key = scatter.of(name);
-    int segment = segmentOf(key);
-    int slot = find(segments[segment], lines(segment), partOf(key));
-    if (slot < 0) {
-      return false;
-    }
-    int old = setAt(plane, segment, segments[segment], slot);
+    seek(name);
+    int old = slot < 0 ? WorkerSets.EMPTY : setAt(plane, segment, segments[segment], slot);
     if (!sets.contains(old, member)) {
       return false;
     }
+    toggle(plane, old, member);
+    return true;
+  }
+
+  private void toggle(int plane, int old, int member) {
     int id = sets.toggled(old, member);
     set(plane, segment, slot, id);
     sets.release(old);
     if (id == WorkerSets.EMPTY && isUnused(segment, slot)) {
       delete(segment, slot);
+      countApart(-1);
     }
-    return true;
+  }
+
+  private void countApart(int more) {
+    if (isApart) {
+      STATE.setOpaque(states, APART, states[APART] + more);
+    }
+  }
+
+  /** Where the name is, or would be entered now: to {@link #segment} and the fields after it. */
+  private void seek(long name) {
+    isApart = false;
+    seekKey(together(name));
+    if (slot >= 0) {
+      return;
+    }
+    boolean isCrowded = isCrowded(segments[segment], ~slot, part);
+    if (isCrowded || hasApart()) {
+      isApart = true;
+      seekKey(scatter.of(name));
+      if (slot < 0 && !isCrowded) {
+        isApart = false;
+        seekKey(together(name));
+      }
+    }
+  }
+
+  private void seekKey(long key) {
+    segment = segmentOf(key);
+    part = partOf(key);
+    slot = find(segments[segment], lines(segment), part);
+  }
+
+  /** Whether as many keys as may lie together share the part's group around the slot. */
+  private static boolean isCrowded(long[] slots, int slot, long part) {
+    long group = part >>> OWN_BITS;
+    int first = slot;
+    while (slot - first < CROWD
+        && first > FIRST
+        && slots[first - 1] >>> (ID_BITS + OWN_BITS) == group
+        && slots[first - 1] != 0) {
+      first--;
+    }
+    int last = slot;
+    while (last - first < CROWD
+        && slots[last] >>> (ID_BITS + OWN_BITS) == group
+        && slots[last] != 0) {
+      last++;
+    }
+    return last - first >= CROWD;
   }
 
   private static int segmentOf(long key) {
@@ -384,7 +522,9 @@ final class KeyTable {
 
   /** First slot of the key's line; greater keys lie before less ones. */
   private static int home(long part, int lines) {
-    return FIRST + (lines - 1 - (int) ((part * lines) >>> PART_BITS)) * LINE;
+    // A group's keys have one home while there are groups enough for all lines.
+    int own = lines <= GROUPED_LINES ? OWN_BITS : 0;
+    return FIRST + (lines - 1 - (int) (((part >>> own) * lines) >>> (PART_BITS - own))) * LINE;
   }
 
   /**

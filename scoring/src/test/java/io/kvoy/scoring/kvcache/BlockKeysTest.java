@@ -4,10 +4,29 @@ package io.kvoy.scoring.kvcache;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.util.Arrays;
+import java.util.List;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.Test;
 
 class BlockKeysTest {
+  /** So a table can lay eight blocks of a chain side by side. */
+  @Test
+  void eightBlocksOfAChainBeginAlikeAndTheNextEightOtherwise() {
+    int[] ids = new SplittableRandom(8).ints(64 * 16, 0, 1_000).toArray();
+    CacheIdentity media =
+        new CacheIdentity(null, null, List.of(new CacheIdentity.MediaItem("image", 9 * 16, 20)));
+    for (CacheIdentity identity :
+        List.of(CacheIdentity.PLAIN, CacheIdentity.of("adapter", "salt"), media)) {
+      BlockKeys keys = BlockKeys.of(identity, ids, 16);
+
+      for (int i = 1; i < keys.blocks(); i++) {
+        boolean isAlike = ((keys.key(i) ^ keys.key(i - 1)) & KeyChain.GROUP_BITS) == 0;
+        assertThat(isAlike).isEqualTo(i % KeyChain.GROUP != 0);
+      }
+      assertThat(Arrays.stream(keys.raw()).distinct()).hasSize(64);
+    }
+  }
+
   @Test
   void keysTakenOverFromAnEarlierPromptAreThoseComputedAnew() {
     var random = new SplittableRandom(9);

@@ -3,7 +3,9 @@ package io.kvoy.scoring.kvcache;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.util.HashSet;
 import java.util.Random;
+import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -13,15 +15,22 @@ import org.junit.jupiter.api.Test;
 
 class KeyTableTest {
 
-  /** A key of the {@code i}-th place from the end of the last segment. */
+  /** Lays groups out in the order of their numbers. */
+  private static final Scatter TELLING = new Scatter(0, 1, 1);
+
+  private static final int GROUP_SHIFT = 41;
+
+  /** A name of the {@code i}-th group from the last, which is in the last segment. */
   private static long lastPlace(int i) {
-    return CraftedNames.of(-1L - ((long) i << 17));
+    return -1L - i << GROUP_SHIFT;
   }
+
+  private record Held(long name, int member) {}
 
   @Test
   void keysThatAllFallOnTheLastHomeTakeNoMoreThanTheirShareOfMemory() {
     WorkerSets sets = new WorkerSets();
-    KeyTable table = new KeyTable(sets, CraftedNames.KNOWN);
+    KeyTable table = new KeyTable(sets, TELLING);
     long empty = table.bytes();
     for (int i = 0; i < 5_000; i++) {
       assertThat(table.add(0, lastPlace(i), 3)).isTrue();
@@ -51,35 +60,51 @@ class KeyTableTest {
 
   /** Whatever lies together, keys read by batches are found as each by itself, and no others. */
   @Test
-  void batchesFindWhatSingleReadsFindHoweverTheKeysLie() {
-    WorkerSets sets = new WorkerSets();
-    KeyTable table = new KeyTable(sets, CraftedNames.KNOWN);
+  void batchesFindWhatSingleReadsFindHoweverTheGroupsLie() {
     Random random = new Random(1);
     long[] names = new long[4_000];
-    boolean[] isHeld = new boolean[names.length];
     for (int i = 0; i < names.length; i++) {
       names[i] =
           switch (i % 4) {
             // A run over many lines before, in and behind the last home, and one at the first.
             case 0 -> lastPlace(random.nextInt(1_000));
-            case 1 -> CraftedNames.of((long) random.nextInt(1_000) << 17);
-            case 2 ->
-                CraftedNames.of(0x5555_0000_0000_0000L + ((long) random.nextInt(1_000) << 17));
+            case 1 -> random.nextLong(1, 1_000) << GROUP_SHIFT;
+            case 2 -> 0x555555L + random.nextInt(1_000) << GROUP_SHIFT;
             default -> random.nextLong();
           };
     }
+    batchesFindWhatSingleReadsFind(TELLING, names, random);
+  }
+
+  /** The same where more names share a group than may lie together. */
+  @Test
+  void batchesFindWhatSingleReadsFindHoweverManyShareAGroup() {
+    Random random = new Random(2);
+    long[] names = new long[4_000];
+    for (int i = 0; i < names.length; i++) {
+      long group = random.nextInt(1, i % 4 == 0 ? 2 : 60);
+      long own = random.nextLong() >>> (64 - GROUP_SHIFT);
+      names[i] = i % 5 == 0 ? random.nextLong() : group << GROUP_SHIFT | own;
+    }
+    batchesFindWhatSingleReadsFind(CraftedNames.KNOWN, names, random);
+  }
+
+  private static void batchesFindWhatSingleReadsFind(Scatter scatter, long[] names, Random random) {
+    WorkerSets sets = new WorkerSets();
+    KeyTable table = new KeyTable(sets, scatter);
+    boolean[] isHeld = new boolean[names.length];
+    Set<Held> model = new HashSet<>();
     KeyTable.Batch batch = new KeyTable.Batch();
     for (int round = 0; round < 60; round++) {
       for (int i = 0; i < 200; i++) {
-        int at = random.nextInt(names.length);
+        long name = names[random.nextInt(names.length)];
         if (random.nextInt(3) > 0) {
-          table.add(0, names[at], random.nextInt(200));
+          int member = random.nextInt(200);
+          assertThat(table.add(0, name, member)).isEqualTo(model.add(new Held(name, member)));
         } else {
-          int holders = table.read(0, names[at]);
           for (int member = 0; member < 200; member++) {
-            if (sets.contains(holders, member)) {
-              table.remove(0, names[at], member);
-            }
+            assertThat(table.remove(0, name, member))
+                .isEqualTo(model.remove(new Held(name, member)));
           }
         }
       }
@@ -88,11 +113,52 @@ class KeyTableTest {
       int count = random.nextInt(KeyTable.Batch.KEYS + 1);
       table.read(names, from, count, step, batch);
       for (int i = 0; i < count; i++) {
-        assertThat(batch.ids[i]).isEqualTo(table.read(0, names[from + i * step]));
+        long name = names[from + i * step];
+        int holders = table.read(0, name);
+        assertThat(batch.ids[i]).isEqualTo(holders);
+        for (int member = 0; member < 200; member++) {
+          assertThat(sets.contains(holders, member))
+              .isEqualTo(model.contains(new Held(name, member)));
+        }
         isHeld[from + i * step] |= batch.ids[i] != WorkerSets.EMPTY;
       }
     }
+    model.forEach(held -> assertThat(table.remove(0, held.name(), held.member())).isTrue());
+    assertThat(table.size()).isZero();
     assertThat(isHeld).contains(true);
+  }
+
+  /**
+   * Many prompts that part in one group are found whole, each key apart from the first few; and
+   * where a prompt goes on alone its groups lie together again.
+   */
+  @Test
+  void promptsThatPartInOneGroupAreAllFound() {
+    WorkerSets sets = new WorkerSets();
+    KeyTable table = new KeyTable(sets);
+    int[] ids = new Random(4).ints(32 * 16, 0, 1_000).toArray();
+    BlockKeys[] prompts = new BlockKeys[1_000];
+    for (int i = 0; i < prompts.length; i++) {
+      ids[3 * 16] = i;
+      prompts[i] = BlockKeys.of(CacheIdentity.PLAIN, ids, 16);
+      for (int block = 0; block < prompts[i].blocks(); block++) {
+        table.add(0, prompts[i].key(block), i % 50);
+      }
+    }
+    KeyTable.Batch batch = new KeyTable.Batch();
+    for (int i = 0; i < prompts.length; i++) {
+      table.read(prompts[i].raw(), 0, prompts[i].blocks(), 1, batch);
+      for (int block = 0; block < prompts[i].blocks(); block++) {
+        assertThat(sets.contains(batch.ids[block], i % 50)).isTrue();
+      }
+    }
+    assertThat(table.size()).isEqualTo(3 + 1_000 * 29);
+    for (int i = 0; i < prompts.length; i++) {
+      for (int block = 0; block < prompts[i].blocks(); block++) {
+        table.remove(0, prompts[i].key(block), i % 50);
+      }
+    }
+    assertThat(table.size()).isZero();
   }
 
   /** With names that nobody chose, nearly every key lies in its home line. */
