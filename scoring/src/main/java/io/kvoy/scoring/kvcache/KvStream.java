@@ -29,9 +29,11 @@ import org.jspecify.annotations.Nullable;
  *       meanwhile is held back; without one, or when the publisher's ring has lost them too, the
  *       view starts empty: what was there may be gone.
  *   <li>The next number with a payload that cannot be read: a gap that no replay can fill.
- *   <li>A smaller one with the payload that we know for it: a duplicate, ignored.
- *   <li>A smaller one with another payload: the publisher started anew. Its cache is empty and
- *       counts from 0.
+ *   <li>A smaller one with the payload that we know for it: a duplicate, ignored. So is one that
+ *       still goes on from what the publisher sent last: a replay was quicker than the
+ *       subscription, perhaps by thousands of messages when we were not reading.
+ *   <li>A smaller one that does not: the publisher started anew. Its cache is empty and counts from
+ *       0.
  * </ul>
  *
  * <p>After a reconnection the last known message is asked for again: if it comes back different, or
@@ -85,6 +87,9 @@ public final class KvStream {
 
   /** Whether everything since the publisher's start (or its last clearing) is in the view. */
   private boolean isComplete;
+
+  /** Greatest sequence that the publisher itself sent, replays aside, or {@link #UNKNOWN}. */
+  private long published = UNKNOWN;
 
   private boolean isClosed;
   private boolean isSilent;
@@ -282,12 +287,14 @@ public final class KvStream {
       apply(message, receivedNanos, nowNanos);
     } else if (sequence > next) {
       gap(message, receivedNanos, nowNanos);
-    } else if (isRemembered(message)) {
+    } else if (sequence > Math.max(published, 0) || isRemembered(message)) {
       listener.onDuplicate(worker());
     } else {
       restarted();
       first(message, receivedNanos, nowNanos);
     }
+    // One that is held now comes again.
+    published = replay == Replay.NONE ? Math.max(published, sequence) : published;
   }
 
   private void first(KvMessage.Published message, long receivedNanos, long nowNanos) {
@@ -328,6 +335,7 @@ public final class KvStream {
     listener.onRestart(worker());
     blocks.restart();
     next = UNKNOWN;
+    published = UNKNOWN;
     isComplete = false;
     mustRetry = false;
     Arrays.fill(rememberedSequences, UNKNOWN);
@@ -510,9 +518,6 @@ public final class KvStream {
     for (int i = 0; i < waiting && replay == Replay.NONE; i++) {
       Held first = held.removeFirst();
       heldBytes -= heldSize(first.message());
-      if (next != UNKNOWN && first.message().sequence() < next && isRemembered(first.message())) {
-        continue; // the replay had it
-      }
       live(first.message(), first.receivedNanos(), nowNanos);
       if (replay != Replay.NONE) {
         // live() put it at the end of the queue, but it is the oldest.

@@ -37,6 +37,9 @@ final class FakePublisher implements AutoCloseable {
     }
     router = context.createSocket(SocketType.ROUTER);
     router.setLinger(0);
+    // A worker answers from a thread of its own while we read. Here one thread does both, so the
+    // answers to one request must have room.
+    router.setSndHWM(0);
     router.bind("tcp://127.0.0.1:*");
   }
 

@@ -35,7 +35,7 @@ class KvEventSubscriberTest {
   private final ZContext context = new ZContext();
   private final PrefixIndex index = new PrefixIndex(PrefixIndexConfig.DEFAULT);
   private final Fleet.Heard heard = new Fleet.Heard();
-  private final KvEventSubscriber subscriber = new KvEventSubscriber(index, CONFIG, _ -> 0, heard);
+  private KvEventSubscriber subscriber = new KvEventSubscriber(index, CONFIG, _ -> 0, heard);
   private final List<FakePublisher> publishers = new ArrayList<>();
   private final PrefixMatch match = new PrefixMatch();
 
@@ -345,6 +345,40 @@ class KvEventSubscriberTest {
     until("everything", () -> cached(worker, 200) == 32 && state(worker) == KvViewState.LIVE);
     assertThat(cached(worker, 10_000)).isEqualTo(16);
     assertThat(cached(worker, last - 200)).as("dropped here").isEqualTo(16);
+  }
+
+  /** As many messages as 5,000 a second are in 10 s, and a ring of 10,000 as vLLM keeps it. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void KVE_08_tenSecondsOfFiftyThousandMessagesAreCaughtUp(boolean areSocketsRead)
+      throws Exception {
+    subscriber.close();
+    subscriber = new KvEventSubscriber(index, KvSubscriberConfig.DEFAULT, _ -> 0, heard);
+    FakePublisher publisher = publisher("tcp://127.0.0.1:*", "");
+    Worker worker = worker(0, publisher);
+    subscriber.update(List.of(worker));
+    until("the subscription", () -> subscribed(publisher, worker, 50));
+
+    int messages = 50_000;
+    for (int i = 0; i < messages; i++) {
+      publisher.publish(chain(1_000 + 20 * i, 1));
+      if (areSocketsRead && i % 100 == 0) {
+        subscriber.readSockets(0); // the writer does not run
+      }
+    }
+    publisher.forgetBefore(messages - 10_000);
+    publisher.publish(chain(200, 2));
+
+    until(
+        "what the ring has",
+        () ->
+            cached(worker, 200) == 32
+                && cached(worker, 1_000 + 20 * (messages - 9_000)) == 16
+                && state(worker) == KvViewState.PARTIAL);
+    assertThat(cached(worker, 1_000 + 20 * (messages - 11_000))).as("perhaps evicted").isZero();
+    assertThat(publisher.asked).as("one replay at the start, one for the gap").hasSize(2);
+    publisher.publish(chain(300, 1));
+    until("a live message", () -> cached(worker, 300) == 16);
   }
 
   @Test

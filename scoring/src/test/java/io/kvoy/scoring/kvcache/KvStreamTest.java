@@ -374,6 +374,48 @@ class KvStreamTest {
     assertThat(blocks.state()).isEqualTo(KvViewState.GAPPED);
   }
 
+  /** A reader that was paused finds thousands of messages that the replay has already brought. */
+  @Test
+  void KVE_08_messagesThatAReplayHasOvertakenAreNoRestart() {
+    startLive();
+    publish(stores(0, 1), stores(2, 3));
+    KvStream.AskReplay ask = asked(1);
+    for (long sequence = 3; sequence < 1_000; sequence++) {
+      publish(removes(sequence, 99));
+    }
+    answer(ask, stores(1, 2), stores(2, 3));
+    for (long sequence = 3; sequence < 5_000; sequence++) {
+      answer(ask, removes(sequence, 99));
+    }
+    answer(ask, END);
+    for (long sequence = 1_000; sequence < 2_000; sequence++) {
+      publish(removes(sequence, 99));
+    }
+
+    assertThat(heard.restarts).isZero();
+    assertThat(stream.poll()).isNull();
+    assertThat(present(1, 2, 3)).containsExactly(1L, 2L, 3L);
+    assertThat(stream.cursor()).isEqualTo(4_999);
+    assertThat(blocks.state()).isEqualTo(KvViewState.LIVE);
+
+    // Here the publisher's own sequence falls.
+    publish(MsgPack.message(1_000, 77, Fleet.removed(98)));
+
+    assertThat(heard.restarts).isOne();
+    asked(0);
+  }
+
+  @Test
+  void KVE_03_newLifeWhoseFirstMessageIsTheFirstThatWeHear() {
+    stream.start(now);
+    answer(asked(0), stores(0, 1), stores(1, 2), END);
+
+    publish(MsgPack.message(0, 77, Fleet.stored(new long[] {7}, 0, Fleet.ids(700, 16), 16)));
+
+    assertThat(heard.restarts).isOne();
+    assertThat(present(1, 2, 7)).containsExactly(7L);
+  }
+
   @Test
   void KVE_09_malformedMessagesAreCountedAndTheNextGoodOneIsApplied() {
     stream = stream(false);
