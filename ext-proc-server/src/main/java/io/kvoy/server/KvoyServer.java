@@ -2,6 +2,10 @@
 package io.kvoy.server;
 
 import io.kvoy.envoy.EnvoyBootstrap;
+import io.kvoy.inference.dialect.ParseOptions;
+import io.kvoy.inference.json.BodyMemory;
+import io.kvoy.inference.json.JsonLimits;
+import io.kvoy.inference.json.JsonReader;
 import io.kvoy.scoring.fleet.Fleet;
 import io.kvoy.scoring.fleet.FleetRegistry;
 import io.kvoy.scoring.fleet.HealthProber;
@@ -216,6 +220,7 @@ public final class KvoyServer implements AutoCloseable {
             () -> config.config().parity(),
             NANO_CLOCK,
             settings.logging().repeatPeriod());
+    BodyMemory bodies = new BodyMemory(settings.tokenizers().memory().bytes());
     RoutingPipeline pipeline =
         new RoutingPipeline(
             () -> pools,
@@ -230,6 +235,7 @@ public final class KvoyServer implements AutoCloseable {
             () ->
                 (int)
                     Math.min(Integer.MAX_VALUE, config.config().limits().maxDecodedBody().bytes()),
+            new ParseOptions(new JsonReader(JsonLimits.DEFAULTS, bodies), null),
             parity,
             homes);
 

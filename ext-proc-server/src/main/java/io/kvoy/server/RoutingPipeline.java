@@ -102,6 +102,7 @@ public final class RoutingPipeline {
   private final LongSupplier nanoClock;
   private final Supplier<Duration> inFlightTtl;
   private final IntSupplier maxDecodedBytes;
+  private final ParseOptions parsing;
   private final RoutedObserver routed;
   private final ResponseHomes homes;
   private final Sessions sessions = new Sessions(SESSIONS);
@@ -112,6 +113,7 @@ public final class RoutingPipeline {
    * @param ownKeys told what is routed where, to compare it with what the workers store
    * @param inFlightTtl when a request whose end nobody reports is forgotten
    * @param maxDecodedBytes largest body after decompression
+   * @param parsing how bodies are read
    * @param routed told of every request that got a worker
    * @param homes where answers that a request may continue were made
    */
@@ -126,6 +128,7 @@ public final class RoutingPipeline {
       LongSupplier nanoClock,
       Supplier<Duration> inFlightTtl,
       IntSupplier maxDecodedBytes,
+      ParseOptions parsing,
       RoutedObserver routed,
       ResponseHomes homes) {
     this.pools = pools;
@@ -138,6 +141,7 @@ public final class RoutingPipeline {
     this.nanoClock = nanoClock;
     this.inFlightTtl = inFlightTtl;
     this.maxDecodedBytes = maxDecodedBytes;
+    this.parsing = parsing;
     this.routed = routed;
     this.homes = homes;
   }
@@ -187,7 +191,7 @@ public final class RoutingPipeline {
       Consumer<? super Understanding> early,
       Consumer<? super Understanding> done,
       long start) {
-    ParsedBody read = Dialects.read(head.api(), body, ParseOptions.DEFAULTS);
+    ParsedBody read = Dialects.read(head.api(), body, parsing);
     switch (read.parse()) {
       case RequestParse.Parsed(InferenceRequest request) ->
           tokenized(

@@ -2,6 +2,7 @@
 package io.kvoy.server;
 
 import io.kvoy.inference.Prompt;
+import io.kvoy.inference.dialect.ParseOptions;
 import io.kvoy.scoring.fleet.Endpoint;
 import io.kvoy.scoring.fleet.FleetRegistry;
 import io.kvoy.scoring.fleet.HealthSettings;
@@ -109,6 +110,7 @@ public final class PipelineRig implements AutoCloseable {
             CLOCK,
             () -> Duration.ofMinutes(1),
             () -> 1 << 20,
+            ParseOptions.DEFAULTS,
             (_, _) -> {},
             homes);
   }

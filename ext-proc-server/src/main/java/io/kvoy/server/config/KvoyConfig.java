@@ -437,7 +437,8 @@ public record KvoyConfig(
    * @param root folder against which relative tokenizer folders are read
    * @param threads threads that encode prompts, 0 for one per core
    * @param checkFiles between two looks at the files of a loaded tokenizer
-   * @param memory bytes of each tokenizer for earlier text, and as many for conversations
+   * @param memory bytes of each tokenizer for earlier text, as many for conversations, and once for
+   *     request bodies
    * @param hub where tokenizers are fetched from
    */
   public record Tokenizers(
@@ -465,8 +466,9 @@ public record KvoyConfig(
           Duration checkFiles,
       @Setting(
               doc =
-                  "Memory of each loaded tokenizer for text that came before, and as much again for"
-                      + " conversations: their next turn costs little more than what is new in it."
+                  "Memory of each loaded tokenizer for text that came before, as much again for"
+                      + " conversations, and once for request bodies: the next turn of a"
+                      + " conversation costs little more than what is new in it."
                       + " 64MiB hold some 80 conversations of 32,000 tokens; 0 remembers nothing.",
               fallback = "64MiB",
               min = "0B",

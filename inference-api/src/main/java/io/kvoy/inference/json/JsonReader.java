@@ -15,6 +15,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Reads a JSON document of bytes into a {@link Json} tree with the meaning that Python's {@code
@@ -37,6 +38,9 @@ public final class JsonReader {
   /** Room for eight bytes of text and one escape, at most four bytes of UTF-8. */
   private static final int ROOM_BYTES = 16;
 
+  /** Depth of what lies right in the top-level container. */
+  private static final int MEMBER_DEPTH = 2;
+
   private static final byte[] NO_BYTES = {};
 
   /** What a letter behind a backslash stands for; 0 for those that are none or need more. */
@@ -58,13 +62,24 @@ public final class JsonReader {
     return plain;
   }
 
+  private static final BodyMemory NO_MEMORY = new BodyMemory(0);
+
   private final JsonLimits limits;
+  private final BodyMemory memory;
 
   public JsonReader(JsonLimits limits) {
-    this.limits = limits;
+    this(limits, NO_MEMORY);
   }
 
-  /** Reads the whole document. */
+  /**
+   * @param memory of documents read with these limits
+   */
+  public JsonReader(JsonLimits limits, BodyMemory memory) {
+    this.limits = limits;
+    this.memory = memory;
+  }
+
+  /** Reads the whole document; with a memory, the array must not change afterwards. */
   public JsonRead read(byte[] body) {
     if (body.length > limits.maxDocumentBytes()) {
       return new Failure(Reason.TOO_LARGE, limits.maxDocumentBytes());
@@ -72,13 +87,21 @@ public final class JsonReader {
     if (looksLikeWideUnicode(body)) {
       return new Failure(Reason.NOT_UTF8, 0);
     }
-    Utf8Scan scan = Utf8Scan.of(body);
+    BodyMemory.Shared shared = memory.find(body);
+    // What is shared is known to be UTF-8 without surrogates.
+    Utf8Scan scan = Utf8Scan.of(body, shared == null ? 0 : shared.end());
     if (scan.errorOffset() >= 0) {
       return new Failure(Reason.ENCODING, scan.errorOffset());
     }
     try {
-      return new Reading(body, hasByteOrderMark(body) ? 3 : 0, scan.hasSurrogates(), limits)
-          .document();
+      Reading reading =
+          new Reading(body, hasByteOrderMark(body) ? 3 : 0, scan.hasSurrogates(), limits, shared);
+      Document document = reading.document();
+      BodyMemory.Known longest = reading.longest;
+      if (longest != null && !document.hasLoneSurrogate()) {
+        memory.keep(longest);
+      }
+      return document;
     } catch (Refused refused) {
       return new Failure(refused.reason, refused.byteOffset);
     }
@@ -111,8 +134,12 @@ public final class JsonReader {
     private final boolean hasEncodedSurrogates;
     private final JsonLimits limits;
     private final List<Member> members = new ArrayList<>();
+    private final BodyMemory.@Nullable Shared shared;
     private byte[] unescaped = NO_BYTES;
     private boolean loneSurrogate;
+
+    /** The longest array of the top-level object. */
+    private BodyMemory.@Nullable Known longest;
 
     /** Whether the text that {@link #runEnd} passed last is ASCII. */
     private boolean isAsciiRun;
@@ -121,12 +148,18 @@ public final class JsonReader {
     private int depth;
     private int elements;
 
-    Reading(byte[] body, int start, boolean hasEncodedSurrogates, JsonLimits limits) {
+    Reading(
+        byte[] body,
+        int start,
+        boolean hasEncodedSurrogates,
+        JsonLimits limits,
+        BodyMemory.@Nullable Shared shared) {
       this.body = body;
       this.at = start;
       this.hasEncodedSurrogates = hasEncodedSurrogates;
       this.loneSurrogate = hasEncodedSurrogates;
       this.limits = limits;
+      this.shared = shared;
     }
 
     Document document() {
@@ -196,10 +229,13 @@ public final class JsonReader {
 
     private Json array() {
       enter();
-      at++;
+      int start = at++;
       skipSpace();
       if (peek() == ']') {
         return leave(EMPTY_ARRAY);
+      }
+      if (depth == MEMBER_DEPTH) {
+        return memberArray(start);
       }
       List<Json> items = new ArrayList<>();
       while (true) {
@@ -209,6 +245,35 @@ public final class JsonReader {
           return leave(new Json.Arr(items));
         }
         comma();
+      }
+    }
+
+    /** An array with elements right in the top-level container, at the first one. */
+    private Json memberArray(int start) {
+      int counted = elements;
+      Ends ends = new Ends();
+      List<Json> items = new ArrayList<>();
+      if (shared != null && shared.known().start() == start) {
+        items.addAll(shared.known().elements().subList(0, shared.elements()));
+        ends.add(shared);
+        at = shared.end();
+        elements += shared.count();
+      } else {
+        items.add(value());
+        ends.add(at, elements - counted);
+      }
+      while (true) {
+        skipSpace();
+        if (peek() == ']') {
+          Json.Arr array = new Json.Arr(items);
+          if (longest == null || at - start > longest.end() - longest.start()) {
+            longest = ends.known(body, start, array.items());
+          }
+          return leave(array);
+        }
+        comma();
+        items.add(value());
+        ends.add(at, elements - counted);
       }
     }
 
@@ -512,6 +577,33 @@ public final class JsonReader {
 
     private static Refused syntax(int offset) {
       return new Refused(Reason.SYNTAX, offset);
+    }
+  }
+
+  /** Where the elements of an array end, and how many values there are up to each. */
+  private static final class Ends {
+    private int[] ends = new int[16];
+    private int[] counts = new int[16];
+    private int size;
+
+    void add(BodyMemory.Shared shared) {
+      size = shared.elements();
+      ends = Arrays.copyOf(shared.known().ends(), size + 16);
+      counts = Arrays.copyOf(shared.known().counts(), size + 16);
+    }
+
+    void add(int end, int count) {
+      if (size == ends.length) {
+        ends = Arrays.copyOf(ends, 2 * size);
+        counts = Arrays.copyOf(counts, 2 * size);
+      }
+      ends[size] = end;
+      counts[size++] = count;
+    }
+
+    BodyMemory.Known known(byte[] body, int start, List<Json> elements) {
+      return new BodyMemory.Known(
+          body, start, elements, Arrays.copyOf(ends, size), Arrays.copyOf(counts, size));
     }
   }
 

@@ -15,9 +15,14 @@ package io.kvoy.inference.json;
 record Utf8Scan(int errorOffset, boolean hasSurrogates) {
 
   static Utf8Scan of(byte[] body) {
+    return of(body, 0);
+  }
+
+  /** The same of the bytes from {@code from} on. */
+  static Utf8Scan of(byte[] body, int from) {
     boolean surrogates = false;
     int length = body.length;
-    int i = 0;
+    int i = from;
     while (i < length) {
       if (i <= length - Long.BYTES && !EightBytes.hasNonAscii(EightBytes.at(body, i))) {
         i += Long.BYTES;
