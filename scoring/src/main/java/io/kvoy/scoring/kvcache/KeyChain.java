@@ -117,7 +117,7 @@ final class KeyChain {
    * The key with this hash, at this place of the group of {@code fellow}, or of a group of its own.
    */
   private static long inGroup(long hash, long fellow, long place) {
-    long key = (place == 0 ? hash & ~PLACE : fellow & GROUP_BITS | place | hash & OWN);
+    long key = place == 0 ? hash & ~PLACE : (fellow & GROUP_BITS) | place | (hash & OWN);
     // Zero and one have a meaning of their own in the tables.
     return key == 0 || key == EngineTable.UNPLACED ? C0 & ~PLACE : key;
   }

@@ -192,7 +192,7 @@ final class KeyTable {
 
   /** The image that begins like those of the name's group. */
   private long together(long name) {
-    return scatter.of(name & SHARED) & SHARED | scatter.of(name) >>> SHARED_BITS;
+    return (scatter.of(name & SHARED) & SHARED) | (scatter.of(name) >>> SHARED_BITS);
   }
 
   private boolean hasApart() {
@@ -226,6 +226,7 @@ final class KeyTable {
     private final int[] places = new int[KEYS];
 
     /** Nothing of use, but the loads that it comes from are not left out. */
+    @SuppressWarnings("UnusedVariable")
     private long touched;
 
     private final int[] further = new int[KEYS];

@@ -22,7 +22,7 @@ class KeyTableTest {
 
   /** A name of the {@code i}-th group from the last, which is in the last segment. */
   private static long lastPlace(int i) {
-    return -1L - i << GROUP_SHIFT;
+    return (-1L - i) << GROUP_SHIFT;
   }
 
   private record Held(long name, int member) {}
@@ -69,7 +69,7 @@ class KeyTableTest {
             // A run over many lines before, in and behind the last home, and one at the first.
             case 0 -> lastPlace(random.nextInt(1_000));
             case 1 -> random.nextLong(1, 1_000) << GROUP_SHIFT;
-            case 2 -> 0x555555L + random.nextInt(1_000) << GROUP_SHIFT;
+            case 2 -> (0x555555L + random.nextInt(1_000)) << GROUP_SHIFT;
             default -> random.nextLong();
           };
     }
@@ -84,7 +84,7 @@ class KeyTableTest {
     for (int i = 0; i < names.length; i++) {
       long group = random.nextInt(1, i % 4 == 0 ? 2 : 60);
       long own = random.nextLong() >>> (64 - GROUP_SHIFT);
-      names[i] = i % 5 == 0 ? random.nextLong() : group << GROUP_SHIFT | own;
+      names[i] = i % 5 == 0 ? random.nextLong() : (group << GROUP_SHIFT) | own;
     }
     batchesFindWhatSingleReadsFind(CraftedNames.KNOWN, names, random);
   }
