@@ -27,11 +27,11 @@ import org.jspecify.annotations.Nullable;
  */
 public final class BodyMemory {
 
-  /** Shorter ones are read sooner than looked for. */
+  /** Shorter documents are read sooner than looked for. */
   private static final int MIN_BYTES = 1 << 12;
 
   /** Bytes in front of a power of two that say where to look. */
-  private static final int SAMPLE_BYTES = 64;
+  static final int SAMPLE_BYTES = 64;
 
   /** What an element takes besides its text. */
   private static final int ELEMENT_BYTES = 100;
@@ -40,6 +40,7 @@ public final class BodyMemory {
   private static final int MAX_SHARE = 8;
 
   private final long maxBytes;
+  private final int minBytes;
   private final AtomicLong youngBytes = new AtomicLong();
   private volatile Halves halves = new Halves(new ConcurrentHashMap<>(), Map.of());
 
@@ -49,7 +50,15 @@ public final class BodyMemory {
    * @param maxBytes of all documents; 0 remembers nothing
    */
   public BodyMemory(long maxBytes) {
+    this(maxBytes, MIN_BYTES);
+  }
+
+  /**
+   * @param minBytes of a document that is remembered, at least {@link #SAMPLE_BYTES}
+   */
+  BodyMemory(long maxBytes, int minBytes) {
     this.maxBytes = maxBytes;
+    this.minBytes = minBytes;
   }
 
   /**
@@ -100,11 +109,11 @@ public final class BodyMemory {
 
   /** The remembered document that has most in common, or about so; null when none has anything. */
   @Nullable Shared find(byte[] body) {
-    if (maxBytes == 0 || body.length < MIN_BYTES) {
+    if (maxBytes == 0 || body.length < minBytes) {
       return null;
     }
     Halves now = halves;
-    for (int power = Integer.highestOneBit(body.length); power >= MIN_BYTES; power >>= 1) {
+    for (int power = Integer.highestOneBit(body.length); power >= minBytes; power >>= 1) {
       Long place = place(body, power);
       Known known = now.young.get(place);
       if (known == null) {
@@ -126,7 +135,7 @@ public final class BodyMemory {
 
   /** Remembers a document, in place of the one that was found as this will be. */
   void keep(Known known) {
-    if (known.end() >= MIN_BYTES && known.bytes() <= maxBytes / 2 / MAX_SHARE) {
+    if (known.end() >= minBytes && known.bytes() <= maxBytes / 2 / MAX_SHARE) {
       put(place(known.body, Integer.highestOneBit(known.end())), known);
     }
   }
