@@ -16,7 +16,7 @@ class BodyMemoryFuzzTest {
       return;
     }
     int rest = input.length - 4;
-    int common = (input[0] << 8 | input[1] & 0xFF) % (rest + 1) & 0x7FFF;
+    int common = (((input[0] & 0x7F) << 8) | (input[1] & 0xFF)) % (rest + 1);
     int first = Math.min(rest, common + (input[2] & 0xFF));
     byte[] document = Arrays.copyOfRange(input, 4, 4 + first);
     byte[] next = Arrays.copyOfRange(input, 4, 4 + rest);
