@@ -5,7 +5,7 @@
     tools/count-tests.py [--since EPOCH_SECONDS] [REPOSITORY]
 
 Reads every target/surefire-reports/TEST-*.xml and target/failsafe-reports/TEST-*.xml. Names each
-failed test before the counts. Exits 1 when a test failed, 2 when there is no report or no test ran, so
+failed test before the counts, and each unstable one: it failed, and passed when it was run again. Exits 1 when a test failed, 2 when there is no report or no test ran, so
 that a build that tested nothing is not taken for a green one. --since leaves out older reports.
 """
 
@@ -49,6 +49,8 @@ def main() -> int:
                 skipped += 1
             else:
                 passed += 1
+                if case.find("flakyFailure") is not None or case.find("flakyError") is not None:
+                    print(f"UNSTABLE {case.get('classname')}.{case.get('name')}")
 
     # A report that a dying test process left half written hides tests that did not pass.
     failed += len(unreadable)
