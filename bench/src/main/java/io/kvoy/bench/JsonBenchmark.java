@@ -4,14 +4,17 @@ package io.kvoy.bench;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import io.kvoy.inference.Json;
+import io.kvoy.inference.json.BodyMemory;
 import io.kvoy.inference.json.JsonLimits;
 import io.kvoy.inference.json.JsonRead;
 import io.kvoy.inference.json.JsonReader;
 import io.kvoy.inference.json.PythonJson;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.SequencedMap;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;
@@ -26,9 +29,10 @@ import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * Reading the JSON of a chat request: messages of 160 and 1,200 characters from the Java and
- * Markdown files of this repository, with an escape about every dozen characters. Run, with CPU
- * time per operation beside wall time:
+ * Reading the JSON of a chat request, as if it were the first one and as the next turn of one that
+ * was read before: messages of 160 and 1,200 characters from the Java and Markdown files of this
+ * repository, with an escape about every dozen characters. Run, with CPU time per operation beside
+ * wall time:
  *
  * <pre>
  * make bench ARGS="JsonBenchmark -prof io.kvoy.bench.ThreadCpuProfiler"
@@ -45,6 +49,9 @@ public class JsonBenchmark {
   @State(Scope.Benchmark)
   public static class Bodies {
     private static final int COUNT = 16;
+    private static final int BRANCHES = 3;
+    private static final int QUESTION_CHARS = 160;
+    private static final int ANSWER_CHARS = 1200;
 
     @Param({"1000", "130000"})
     public int chars;
@@ -52,29 +59,63 @@ public class JsonBenchmark {
     private final List<byte[]> bodies = new ArrayList<>();
     private int next;
 
+    /**
+     * The same with an answer and a question more, in other arrays, as requests bring them. Some
+     * other ones for each body: what follows a body is new whenever it is read.
+     */
+    private final List<byte[]> nextTurns = new ArrayList<>();
+
+    final JsonReader remembering = new JsonReader(JsonLimits.DEFAULTS, new BodyMemory(64L << 20));
+
+    private String text = "";
+    private int at;
+
     @Setup
     public void build() throws IOException {
-      String text = EncodeBenchmark.repositoryText();
-      int at = 0;
+      text = EncodeBenchmark.repositoryText();
+      List<List<Json>> conversations = new ArrayList<>();
       for (int i = 0; i < COUNT; i++) {
         List<Json> messages = new ArrayList<>();
-        int left = chars;
-        while (left > 0) {
-          boolean asks = messages.size() % 2 == 0;
-          int length = Math.min(left, asks ? 160 : 1200);
-          at = at + length > text.length() ? 0 : at;
-          messages.add(
-              Json.Obj.of(
-                  Map.of(
-                      "role", new Json.Str(asks ? "user" : "assistant"),
-                      "content", new Json.Str(text.substring(at, at + length)))));
-          at += length;
-          left -= length;
+        for (int left = chars; left > 0; ) {
+          left -= add(messages, left);
         }
-        Json body =
-            Json.Obj.of(Map.of("model", new Json.Str("m"), "messages", new Json.Arr(messages)));
-        bodies.add(PythonJson.dumps(body).getBytes(UTF_8));
+        conversations.add(messages);
+        bodies.add(body(messages));
+        remembering.read(body(messages));
       }
+      for (int branch = 0; branch < BRANCHES; branch++) {
+        for (List<Json> conversation : conversations) {
+          List<Json> messages = new ArrayList<>(conversation);
+          add(messages, ANSWER_CHARS);
+          add(messages, QUESTION_CHARS);
+          nextTurns.add(body(messages));
+        }
+      }
+    }
+
+    private int add(List<Json> messages, int atMost) {
+      boolean asks = messages.size() % 2 == 0;
+      int length = Math.min(atMost, asks ? QUESTION_CHARS : ANSWER_CHARS);
+      at = at + length > text.length() ? 0 : at;
+      messages.add(
+          Json.Obj.of(
+              Map.of(
+                  "role", new Json.Str(asks ? "user" : "assistant"),
+                  "content", new Json.Str(text.substring(at, at + length)))));
+      at += length;
+      return length;
+    }
+
+    private static byte[] body(List<Json> messages) {
+      SequencedMap<String, Json> body = new LinkedHashMap<>();
+      body.put("model", new Json.Str("m"));
+      body.put("messages", new Json.Arr(messages));
+      return PythonJson.dumps(new Json.Obj(body)).getBytes(UTF_8);
+    }
+
+    byte[] nextTurn() {
+      next = (next + 1) % (COUNT * BRANCHES);
+      return nextTurns.get(next);
     }
 
     byte[] nextBody() {
@@ -88,5 +129,10 @@ public class JsonBenchmark {
   @Benchmark
   public JsonRead read(Bodies bodies) {
     return READER.read(bodies.nextBody());
+  }
+
+  @Benchmark
+  public JsonRead readNextTurn(Bodies bodies) {
+    return bodies.remembering.read(bodies.nextTurn());
   }
 }
