@@ -90,6 +90,11 @@ final class EngineTable {
     return slot < 0 ? ABSENT : keys[slot];
   }
 
+  /** Whether the hash is known whole, so that another key under it is no other hash's. */
+  boolean isToldApart(long hash) {
+    return !clashing.isEmpty() && clashing.containsKey(hash);
+  }
+
   /** The hash was announced again: one more copy. */
   void addCopy(long hash) {
     copies.increment(hash);

@@ -468,7 +468,10 @@ public final class WorkerBlocks {
       planes[plane] = table;
     }
     long known = table.key(hash);
-    if (known == key || (known != EngineTable.ABSENT && key == EngineTable.UNPLACED)) {
+    if (known == key
+        || (known != EngineTable.ABSENT && key == EngineTable.UNPLACED)
+        || (known != EngineTable.UNPLACED && table.isToldApart(hash))) {
+      // A worker that gives one hash to several blocks keeps the block that had it.
       table.addCopy(hash);
       if (plane == GPU && known != EngineTable.UNPLACED) {
         index.placements.placed(worker, known);
