@@ -4,6 +4,7 @@ package io.kvoy.bench;
 import io.kvoy.inference.ChatOptions;
 import io.kvoy.inference.Json;
 import io.kvoy.inference.Prompt;
+import io.kvoy.inference.TokenIds;
 import io.kvoy.scoring.kvcache.BlockKeys;
 import io.kvoy.scoring.kvcache.CacheIdentity;
 import io.kvoy.scoring.kvcache.PrefixIndexConfig;
@@ -78,7 +79,7 @@ public class ChatBenchmark {
     private int at;
     private final List<List<Json.Obj>> conversations = new ArrayList<>();
 
-    /** The same with other strings, as another request brings them. */
+    /** The same with other strings, as a request brings them whose body is not remembered. */
     private final List<List<Json.Obj>> copies = new ArrayList<>();
 
     private int next;
@@ -152,9 +153,12 @@ public class ChatBenchmark {
       return copy;
     }
 
-    List<Json.Obj> nextTurn() {
+    /**
+     * @param known the conversations' messages
+     */
+    List<Json.Obj> nextTurn(List<List<Json.Obj>> known) {
       next = (next + 1) % CONVERSATIONS;
-      var messages = new ArrayList<>(copies.get(next));
+      var messages = new ArrayList<>(known.get(next));
       messages.add(message("assistant", more(ASSISTANT_CHARS)));
       messages.add(message("user", more(USER_CHARS)));
       return messages;
@@ -181,11 +185,11 @@ public class ChatBenchmark {
   private static BlockKeys keys(@Nullable PromptTokenizer tokenizer, List<Json.Obj> messages) {
     Tokenization.Exact exact = exact(Objects.requireNonNull(tokenizer), messages);
     CacheIdentity identity = CacheIdentity.of(null, null);
-    int[] ids = exact.prompts().getFirst();
+    TokenIds ids = exact.ids().getFirst();
     int blockSize = PrefixIndexConfig.DEFAULT.blockSize();
     Tokenization.Growth growth = exact.growth();
     return growth == null
-        ? BlockKeys.of(identity, ids, blockSize)
+        ? BlockKeys.of(identity, ids, blockSize, null, 0)
         : growth.grown(
             BlockKeys.class,
             (before, shared) -> BlockKeys.of(identity, ids, blockSize, before, shared));
@@ -201,8 +205,15 @@ public class ChatBenchmark {
     return keys(chats.served, chats.nextConversation());
   }
 
+  /** The known messages are the objects that they were, as {@code BodyMemory} brings them. */
   @Benchmark
   public BlockKeys nextTurn(Chats chats) {
-    return keys(chats.remembering, chats.nextTurn());
+    return keys(chats.remembering, chats.nextTurn(chats.conversations));
+  }
+
+  /** The known messages were read anew and are to be compared. */
+  @Benchmark
+  public BlockKeys nextTurnReadAnew(Chats chats) {
+    return keys(chats.remembering, chats.nextTurn(chats.copies));
   }
 }

@@ -257,7 +257,8 @@ final class TokenizeCommand extends LineCommand implements Callable<Integer> {
    */
   private Json.Obj answer(InferenceRequest request, List<String> texts, Tokenization tokenization) {
     return switch (tokenization) {
-      case Tokenization.Exact(List<int[]> prompts, _) -> {
+      case Tokenization.Exact exact -> {
+        List<int[]> prompts = exact.prompts();
         boolean isOne = prompts.size() == 1;
         SequencedMap<String, Json> answer = new LinkedHashMap<>();
         answer.put("text", oneOrAll(isOne, texts.stream().map(Json.Str::new).toList()));

@@ -4,6 +4,7 @@ package io.kvoy.server;
 import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.InferenceRequest;
 import io.kvoy.inference.RequestParse;
+import io.kvoy.inference.TokenIds;
 import io.kvoy.inference.dialect.BodyDecoder;
 import io.kvoy.inference.dialect.Dialects;
 import io.kvoy.inference.dialect.ParseOptions;
@@ -300,15 +301,15 @@ public final class RoutingPipeline {
     Tokenization.Growth growth = exact.growth();
     if (growth != null) {
       // The next turn of a conversation has most keys of the one before.
-      int[] ids = exact.prompts().getFirst();
+      TokenIds ids = exact.ids().getFirst();
       return List.of(
           growth.grown(
               BlockKeys.class,
               (before, shared) -> BlockKeys.of(identity, ids, index.blockSize(), before, shared)));
     }
-    List<BlockKeys> keys = new ArrayList<>(exact.prompts().size());
-    for (int[] ids : exact.prompts()) {
-      keys.add(BlockKeys.of(identity, ids, index.blockSize()));
+    List<BlockKeys> keys = new ArrayList<>(exact.ids().size());
+    for (TokenIds ids : exact.ids()) {
+      keys.add(BlockKeys.of(identity, ids, index.blockSize(), null, 0));
     }
     return keys;
   }

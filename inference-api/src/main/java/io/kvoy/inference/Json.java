@@ -2,6 +2,7 @@
 package io.kvoy.inference;
 
 import java.math.BigInteger;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -44,7 +45,12 @@ public sealed interface Json {
   /** An object in document order. */
   record Obj(SequencedMap<String, Json> fields) implements Json {
     public Obj {
-      fields = java.util.Collections.unmodifiableSequencedMap(new LinkedHashMap<>(fields));
+      if (!(fields instanceof FewFields)) {
+        fields =
+            fields.size() <= FewFields.MAX
+                ? new FewFields(fields)
+                : Collections.unmodifiableSequencedMap(new LinkedHashMap<>(fields));
+      }
     }
 
     public static Obj of(Map<String, Json> fields) {

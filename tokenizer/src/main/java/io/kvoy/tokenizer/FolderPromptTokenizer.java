@@ -191,8 +191,8 @@ public final class FolderPromptTokenizer implements PromptTokenizer {
     int end = cutPoints.lastBy(text, TextBeforeMedia.markIn(text));
     return end > 0
             && encode(List.of(text.substring(0, end)), addSpecialTokens)
-                instanceof Tokenization.Exact(List<int[]> prompts, _)
-        ? prompts.getFirst()
+                instanceof Tokenization.Exact exact
+        ? exact.prompts().getFirst()
         : NOTHING;
   }
 
@@ -217,7 +217,7 @@ public final class FolderPromptTokenizer implements PromptTokenizer {
       remembering.conversations.keep(turn, text);
       PostProcessor adds = remembering.postProcessor;
       if (addSpecialTokens(chat.options()) && !adds.equals(PostProcessor.NONE)) {
-        return new Tokenization.Exact(List.of(adds.around(text.ids())));
+        return new Tokenization.Exact(List.of(adds.around(text.ids().toArray())));
       }
       return new Tokenization.Exact(
           List.of(text.ids()),

@@ -2,6 +2,7 @@
 package io.kvoy.tokenizer;
 
 import io.kvoy.inference.InferenceRequest.Truncation;
+import io.kvoy.inference.TokenIds;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
@@ -13,23 +14,31 @@ public sealed interface Tokenization {
   /**
    * Ids equal to those that the worker computes.
    *
-   * @param prompts one id array per prompt, in order; not to be modified
+   * @param ids of each prompt, in order
    * @param growth how the only prompt goes on from an earlier one; null when that is not known
    */
-  record Exact(List<int[]> prompts, @Nullable Growth growth) implements Tokenization {
+  record Exact(List<TokenIds> ids, @Nullable Growth growth) implements Tokenization {
     public Exact {
-      prompts = List.copyOf(prompts);
+      ids = List.copyOf(ids);
     }
 
+    /**
+     * @param prompts one id array per prompt, in order; not to be modified any more
+     */
     public Exact(List<int[]> prompts) {
-      this(prompts, null);
+      this(prompts.stream().map(TokenIds::of).toList(), null);
+    }
+
+    /** One id array per prompt, in order; not to be modified. */
+    public List<int[]> prompts() {
+      return ids.stream().map(TokenIds::toArray).toList();
     }
 
     /** Tokens of all prompts together. */
     public int totalTokens() {
       int total = 0;
-      for (int[] ids : prompts) {
-        total += ids.length;
+      for (TokenIds prompt : ids) {
+        total += prompt.length();
       }
       return total;
     }
@@ -95,7 +104,7 @@ public sealed interface Tokenization {
               // Also -1, as many as the worker's model length leaves: not known here.
               ? new Estimated(exact.totalTokens(), "truncation")
               : new Exact(
-                  exact.prompts.stream().map(ids -> truncation.of(ids, before, after)).toList());
+                  exact.prompts().stream().map(ids -> truncation.of(ids, before, after)).toList());
       case Estimated(int tokens, String reason, int[] _) -> new Estimated(tokens, reason);
       case Unavailable _ -> this;
     };

@@ -67,9 +67,9 @@ public final class FolderSimTokenizer implements SimTokenizer {
     return switch (loader.load(folder)) {
       case TokenizerLoader.Load.Loaded(PromptTokenizer tokenizer, String _) -> {
         if (tokenizer.tokenize(new Prompt.Texts(List.of(endToken), false))
-                instanceof Tokenization.Exact(List<int[]> prompts, _)
-            && prompts.getFirst().length == 1) {
-          yield new FolderSimTokenizer(tokenizer, prompts.getFirst()[0]);
+                instanceof Tokenization.Exact exact
+            && exact.totalTokens() == 1) {
+          yield new FolderSimTokenizer(tokenizer, exact.prompts().getFirst()[0]);
         }
         throw new IOException(endToken + " is not one token of the tokenizer in " + folder);
       }

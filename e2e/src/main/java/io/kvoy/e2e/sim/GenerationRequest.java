@@ -91,7 +91,7 @@ record GenerationRequest(
     }
     List<int[]> prompts;
     switch (tokenizer.prompts(api, http.body())) {
-      case Tokenization.Exact(List<int[]> exact, _) -> prompts = exact;
+      case Tokenization.Exact exact -> prompts = exact.prompts();
       case Tokenization.Estimated(int _, String reason, int[] _) -> {
         return notTokenized(reason);
       }

@@ -156,7 +156,8 @@ final class ServerPages {
     }
     ApiKind api = fields.get("messages") == null ? ApiKind.COMPLETIONS : ApiKind.CHAT_COMPLETIONS;
     switch (tokenizer.prompts(api, exchange.request().body())) {
-      case Tokenization.Exact(List<int[]> prompts, _) -> {
+      case Tokenization.Exact exact -> {
+        List<int[]> prompts = exact.prompts();
         int[] ids = prompts.isEmpty() ? new int[0] : prompts.getFirst();
         ok(
             exchange,

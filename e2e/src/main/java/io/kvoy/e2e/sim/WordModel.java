@@ -109,10 +109,10 @@ final class WordModel implements TokenSource {
     List<Integer> ids = new ArrayList<>();
     for (String word : WORDS) {
       String text = before + word;
-      if (tokenizer.text(text) instanceof Tokenization.Exact(List<int[]> prompts, _)
-          && prompts.size() == 1
-          && prompts.getFirst().length == 1) {
-        int id = prompts.getFirst()[0];
+      if (tokenizer.text(text) instanceof Tokenization.Exact exact
+          && exact.prompts().size() == 1
+          && exact.totalTokens() == 1) {
+        int id = exact.prompts().getFirst()[0];
         if (texts.putIfAbsent(id, text) == null) {
           ids.add(id);
         }

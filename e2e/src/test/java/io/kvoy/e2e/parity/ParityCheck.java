@@ -100,10 +100,10 @@ final class ParityCheck {
       }
     }
     switch (ours(request.api(), body)) {
-      case Tokenization.Exact(List<int[]> prompts, _) -> {
+      case Tokenization.Exact tokens -> {
         exact++;
         exactByApi.merge(request.api().name(), 1, Integer::sum);
-        compare(request, prompts, theirs);
+        compare(request, tokens.prompts(), theirs);
       }
       case Tokenization.Estimated(int _, String reason, int[] _) ->
           estimatedByReason.merge(reason, 1, Integer::sum);

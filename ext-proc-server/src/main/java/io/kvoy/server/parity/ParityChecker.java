@@ -214,10 +214,11 @@ public final class ParityChecker implements RoutedObserver, AutoCloseable {
     switch (own.tokenize(pool.name(), sample.request().prompt())) {
       case Tokenization.Estimated(int _, String reason, int[] _) -> skipped(pool, reason);
       case Tokenization.Unavailable(String reason) -> skipped(pool, reason);
-      case Tokenization.Exact(List<int[]> ours, _) -> {
+      case Tokenization.Exact exact -> {
         switch (ask.ask(sample.at(), sample.request(), sample.body(), settings.get().timeout())) {
           case WorkerAnswer.None(WorkerAnswer.Why why) -> skipped(pool, why.word());
-          case WorkerAnswer.Ids(List<int[]> theirs) -> judge(sample, TokenDiff.of(ours, theirs));
+          case WorkerAnswer.Ids(List<int[]> theirs) ->
+              judge(sample, TokenDiff.of(exact.prompts(), theirs));
         }
       }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.scoring.kvcache;
 
+import io.kvoy.inference.TokenIds;
 import java.util.Arrays;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -26,12 +27,13 @@ public final class BlockKeys {
   private final CacheIdentity identity;
   private final int[] head;
 
-  private BlockKeys(long[] keys, CacheIdentity identity, int[] ids, int blockSize) {
+  private BlockKeys(
+      long[] keys, CacheIdentity identity, int promptTokens, int[] head, int blockSize) {
     this.keys = keys;
-    this.promptTokens = ids.length;
+    this.promptTokens = promptTokens;
     this.blockSize = blockSize;
     this.identity = identity;
-    this.head = Arrays.copyOf(ids, Math.min(ids.length, HEAD_TOKENS));
+    this.head = head;
   }
 
   /**
@@ -42,7 +44,7 @@ public final class BlockKeys {
    * @param blockSize canonical block size in tokens, {@link PrefixIndex#blockSize()}
    */
   public static BlockKeys of(CacheIdentity identity, int[] ids, int blockSize) {
-    return of(identity, ids, blockSize, null, 0);
+    return of(identity, TokenIds.of(ids), blockSize, null, 0);
   }
 
   /**
@@ -53,16 +55,20 @@ public final class BlockKeys {
    */
   public static BlockKeys of(
       CacheIdentity identity,
-      int[] ids,
+      TokenIds ids,
       int blockSize,
       @Nullable BlockKeys before,
       int sharedTokens) {
     if (blockSize < 1) {
       throw new IllegalArgumentException("blockSize must be positive, was " + blockSize);
     }
-    int count = ids.length / blockSize;
+    int count = ids.length() / blockSize;
+    int[] head =
+        before != null && before.head.length == HEAD_TOKENS && sharedTokens >= HEAD_TOKENS
+            ? before.head
+            : ids.first(HEAD_TOKENS);
     if (count == 0) {
-      return new BlockKeys(NONE, identity, ids, blockSize);
+      return new BlockKeys(NONE, identity, ids.length(), head, blockSize);
     }
     List<CacheIdentity.MediaItem> media = identity.media();
     long[] earlier =
@@ -75,17 +81,18 @@ public final class BlockKeys {
     int known = Math.min(count, Math.min(sharedTokens / blockSize, earlier.length));
     long[] keys = known > 0 ? Arrays.copyOf(earlier, count) : new long[count];
     long key = known > 0 ? keys[known - 1] : KeyChain.root(identity.lora(), identity.cacheSalt());
+    int[] others = ids.from(known * blockSize);
     int nextMedia = 0;
     for (int i = known; i < count; i++) {
       int start = i * blockSize;
-      key = KeyChain.block(key, ids, start, blockSize);
+      key = KeyChain.block(key, others, start - known * blockSize, blockSize);
       while (nextMedia < media.size() && media.get(nextMedia).offset() < start + blockSize) {
         CacheIdentity.MediaItem item = media.get(nextMedia++);
         key = KeyChain.withMedia(key, item.identifier(), item.offset() - start);
       }
       keys[i] = key;
     }
-    return new BlockKeys(keys, identity, ids, blockSize);
+    return new BlockKeys(keys, identity, ids.length(), head, blockSize);
   }
 
   /** Number of whole blocks in the prompt. */

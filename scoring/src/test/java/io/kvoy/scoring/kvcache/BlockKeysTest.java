@@ -3,6 +3,7 @@ package io.kvoy.scoring.kvcache;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.kvoy.inference.TokenIds;
 import java.util.Arrays;
 import java.util.List;
 import java.util.SplittableRandom;
@@ -43,7 +44,7 @@ class BlockKeysTest {
       int blockSize = random.nextInt(20) == 0 ? 8 : 16;
       BlockKeys anew = BlockKeys.of(identity, next, blockSize);
 
-      BlockKeys now = BlockKeys.of(identity, next, blockSize, before, shared);
+      BlockKeys now = BlockKeys.of(identity, TokenIds.of(next), blockSize, before, shared);
 
       assertThat(now.raw()).isEqualTo(anew.raw());
       assertThat(now.promptTokens()).isEqualTo(next.length);

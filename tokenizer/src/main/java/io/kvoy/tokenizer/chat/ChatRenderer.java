@@ -5,6 +5,7 @@ import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.ChatOptions;
 import io.kvoy.inference.Json;
 import io.kvoy.inference.Prompt;
+import io.kvoy.tokenizer.jinja.KnownItem;
 import io.kvoy.tokenizer.jinja.RenderLimits;
 import io.kvoy.tokenizer.jinja.RenderResult;
 import io.kvoy.tokenizer.jinja.Template;
@@ -298,17 +299,19 @@ public final class ChatRenderer {
   public Recalled render(Prompt.Chat chat, ConversationMemory memory) {
     try {
       Setting setting = setting(chat, effort(chat));
-      if (rewritesRoles(setting.template, setting.sent)
-          || !(variables(setting)
+      if (!(variables(setting)
               instanceof Variables.Ready(Map<String, Json> variables, boolean continues))
           || continues) {
         return new Recalled.Other(render(chat));
       }
       ConversationMemory.Turn turn = memory.recall(setting.sent, setting.form);
-      List<String> parts = new ArrayList<>(turn.items().size() + 2);
+      if (turn.hasDeveloper() && !setting.template.knowsDevelopers()) {
+        return new Recalled.Other(render(chat));
+      }
+      List<KnownItem> items = turn.items();
+      List<String> parts = new ArrayList<>(items.size() + 2);
       RenderResult failure =
-          setting.template.renderParts(
-              variables, turn.items(), RenderLimits.DEFAULTS, clock, parts);
+          setting.template.renderParts(variables, items, RenderLimits.DEFAULTS, clock, parts);
       return failure == null ? new Recalled.Text(turn, parts) : new Recalled.Other(failure);
     } catch (ChatNormalizer.Stop _) {
       // Of several reasons it gives the worker's.
@@ -354,18 +357,13 @@ public final class ChatRenderer {
     return new Variables.Ready(variables, continues);
   }
 
+  /** Templates that know no developer get system messages instead. */
   private static List<Json.Obj> withKnownRoles(Input input) {
-    return rewritesRoles(input.setting.template, input.messages)
+    return !input.setting.template.knowsDevelopers()
+            && input.messages.stream()
+                .anyMatch(message -> ChatNormalizer.hasRole(message, "developer"))
         ? ChatNormalizer.developerAsSystem(input.messages)
         : input.messages;
-  }
-
-  /** Templates that know no developer get system messages instead. */
-  private static boolean rewritesRoles(Template template, List<Json.Obj> messages) {
-    String source = template.source();
-    return !source.contains("'developer'")
-        && !source.contains("\"developer\"")
-        && messages.stream().anyMatch(message -> ChatNormalizer.hasRole(message, "developer"));
   }
 
   private static boolean isTrue(@Nullable Json value) {

@@ -13,10 +13,13 @@ import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.SequencedMap;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -48,8 +51,20 @@ public final class ConversationMemory {
   /** A single conversation may take this share. */
   private static final int MAX_SHARE = 8;
 
-  /** What a message takes besides its characters. */
+  /** What a message takes besides its characters, with its share of stretches. */
   private static final int MESSAGE_BYTES = 500;
+
+  /**
+   * Messages whose render is taken over as a whole: the more at once the better, but the last ones
+   * are only ever part of a short stretch or of none.
+   */
+  private static final int LONG_STRETCH = 64;
+
+  private static final int SHORT_STRETCH = 8;
+
+  private static final Map<String, String> USUAL_ROLES =
+      Stream.of("system", "user", "assistant", "tool")
+          .collect(Collectors.toUnmodifiableMap(role -> role, role -> role));
 
   private static final int NANOS_PER_TICK_BITS = 20;
 
@@ -77,15 +92,130 @@ public final class ConversationMemory {
   record Form(ContentFormat format, boolean keepsKeyOrder) {}
 
   /**
-   * Remembered messages.
+   * Messages of a conversation, in arrays: a long conversation is walked through at each turn.
    *
    * @param sent as the request has them
+   * @param roles of messages that have one, else null
+   * @param texts of plain messages, which are a role and a text and nothing else; null for others
    * @param items the same as the template sees them
    * @param bytes about what the messages take up to each, without what loops write for them: that
    *     is the conversation's text
+   * @param firstDeveloper index of the first message of a developer, or how many messages there are
    */
   @SuppressWarnings("ArrayRecordComponent") // compared nowhere
-  private record Messages(List<Json.Obj> sent, List<KnownItem> items, long[] bytes) {
+  private record Messages(
+      Json.Obj[] sent,
+      @Nullable String[] roles,
+      @Nullable String[] texts,
+      KnownItem[] items,
+      long[] bytes,
+      int firstDeveloper) {
+
+    static final Messages NONE =
+        new Messages(
+            new Json.Obj[0], new String[0], new String[0], new KnownItem[0], new long[0], 0);
+
+    /** The messages of a request, the first of them known. */
+    static Messages of(List<Json.Obj> sent, Form form, Messages before, int known)
+        throws ChatNormalizer.Stop {
+      int count = sent.size();
+      Json.Obj[] kept = Arrays.copyOf(before.sent, count);
+      @Nullable String[] roles = Arrays.copyOf(before.roles, count);
+      @Nullable String[] texts = Arrays.copyOf(before.texts, count);
+      KnownItem[] items = Arrays.copyOf(before.items, count);
+      long[] bytes = Arrays.copyOf(before.bytes, count);
+      int firstDeveloper = before.firstDeveloper < known ? before.firstDeveloper : count;
+      for (int i = known; i < count; i++) {
+        Json.Obj message = sent.get(i);
+        kept[i] = message;
+        roles[i] = role(message);
+        texts[i] = plainText(message, roles[i]);
+        items[i] =
+            new KnownItem(
+                ChatNormalizer.message(message, form.format, form.keepsKeyOrder),
+                i % LONG_STRETCH == 0
+                    ? KnownItem.Leads.LONG
+                    : i % SHORT_STRETCH == 0 ? KnownItem.Leads.SHORT : KnownItem.Leads.NONE);
+        bytes[i] = (i == 0 ? 0 : bytes[i - 1]) + MESSAGE_BYTES + 2 * chars(message);
+        if (firstDeveloper > i && ChatNormalizer.hasRole(message, "developer")) {
+          firstDeveloper = i;
+        }
+      }
+      return new Messages(kept, roles, texts, items, bytes, firstDeveloper);
+    }
+
+    /** The role of a message; usual ones are one object each, which stays in the cache. */
+    private static @Nullable String role(Json.Obj message) {
+      return message.get("role") instanceof Json.Str(String role)
+          ? USUAL_ROLES.getOrDefault(role, role)
+          : null;
+    }
+
+    /**
+     * How many messages in front are the same.
+     *
+     * @param compared another conversation, of whose messages the first {@code same} are known to
+     *     be those sent; branches of one conversation have the same objects
+     */
+    @SuppressWarnings("ReferenceEquality")
+    int same(List<Json.Obj> others, Messages compared, int same) {
+      int count = Math.min(sent.length, others.size());
+      int start = 0;
+      int limit = Math.min(count, same);
+      while (start < limit && sent[start] == compared.sent[start]) {
+        start++;
+      }
+      // A body that begins like an earlier one brings the same objects.
+      while (start < count && sent[start] == others.get(start)) {
+        start++;
+      }
+      // All texts are found before any is compared: finding one is waiting for memory, and the next
+      // message need not wait for it.
+      @Nullable String[] found = new @Nullable String[count - start];
+      int end = start;
+      while (end < count) {
+        Json.Obj other = others.get(end);
+        String text = texts[end];
+        if (text == null) {
+          if (!ConversationMemory.isSame(sent[end], other)) {
+            break;
+          }
+        } else {
+          String otherText = plainText(other, roles[end]);
+          if (otherText == null || otherText.length() != text.length()) {
+            break;
+          }
+          found[end - start] = otherText;
+        }
+        end++;
+      }
+      for (int i = start; i < end; i++) {
+        String text = texts[i];
+        if (text != null && !text.equals(found[i - start])) {
+          return i;
+        }
+      }
+      return end;
+    }
+
+    /** The text of a plain message of that role, else null. */
+    private static @Nullable String plainText(Json.Obj message, @Nullable String role) {
+      SequencedMap<String, Json> fields = message.fields();
+      if (fields.size() != 2) {
+        return null;
+      }
+      Iterator<Map.Entry<String, Json>> entries = fields.entrySet().iterator();
+      Map.Entry<String, Json> first = entries.next();
+      Map.Entry<String, Json> second = entries.next();
+      return first.getKey().equals("role")
+              && first.getValue() instanceof Json.Str(String own)
+              && own.equals(role)
+              && second.getKey().equals("content")
+              && second.getValue() instanceof Json.Str(String text)
+          ? text
+          : null;
+    }
+
     /**
      * What loops write for a message from now on is bounded by about its own size.
      *
@@ -93,7 +223,7 @@ public final class ConversationMemory {
      */
     void remembered(int from) {
       for (int i = from; i < bytes.length; i++) {
-        items.get(i).remembered((bytes[i] - (i == 0 ? 0 : bytes[i - 1])) / 2);
+        items[i].remembered((bytes[i] - (i == 0 ? 0 : bytes[i - 1])) / 2);
       }
     }
 
@@ -142,12 +272,17 @@ public final class ConversationMemory {
 
     /** The conversation that this one takes the place of: it has all of its messages. */
     private @Nullable Conversation replaced() {
-      return from != null && known == from.messages.sent.size() ? from : null;
+      return from != null && known == from.messages.sent.length ? from : null;
     }
 
     /** What the template gets. */
     List<KnownItem> items() {
-      return messages.items;
+      return Arrays.asList(messages.items);
+    }
+
+    /** Whether a message is a developer's. */
+    boolean hasDeveloper() {
+      return messages.firstDeveloper < messages.sent.length;
     }
 
     /** The text of the conversation that begins like this one; null when none does. */
@@ -161,34 +296,24 @@ public final class ConversationMemory {
     long beginning = beginning(sent);
     Conversation best = null;
     int most = 0;
-    List<Json.Obj> compared = List.of();
     for (Conversation known : byBeginning.getOrDefault(beginning, NONE)) {
-      int same = known.form.equals(form) ? sameMessages(known.messages.sent, sent, compared) : 0;
+      int same =
+          known.form.equals(form)
+              ? known.messages.same(sent, best == null ? Messages.NONE : best.messages, most)
+              : 0;
       if (same > most) {
         best = known;
         most = same;
-        compared = known.messages.sent.subList(0, most);
       }
       if (same == sent.size()) {
         break;
       }
     }
-    List<Json.Obj> kept = new ArrayList<>(sent.size());
-    List<KnownItem> items = new ArrayList<>(sent.size());
-    long[] bytes = new long[sent.size()];
     if (best != null) {
       best.lastUse = ticks.getAsLong();
-      System.arraycopy(best.messages.bytes, 0, bytes, 0, most);
-      kept.addAll(best.messages.sent.subList(0, most));
-      items.addAll(best.messages.items.subList(0, most));
     }
-    for (int i = most; i < sent.size(); i++) {
-      Json.Obj message = sent.get(i);
-      kept.add(message);
-      items.add(new KnownItem(ChatNormalizer.message(message, form.format, form.keepsKeyOrder)));
-      bytes[i] = (i == 0 ? 0 : bytes[i - 1]) + MESSAGE_BYTES + 2 * chars(message);
-    }
-    return new Turn(beginning, form, new Messages(kept, items, bytes), best, most);
+    Messages before = best == null ? Messages.NONE : best.messages;
+    return new Turn(beginning, form, Messages.of(sent, form, before, most), best, most);
   }
 
   private static final Conversation[] NONE = {};
@@ -299,25 +424,6 @@ public final class ConversationMemory {
               : 7 * parts.size() + beginning(part.get("text"));
       case null, default -> 0;
     };
-  }
-
-  /**
-   * How many messages in front are the same.
-   *
-   * @param compared messages in front of {@code sent} that another conversation has; branches of
-   *     one conversation have the same objects
-   */
-  @SuppressWarnings("ReferenceEquality")
-  private static int sameMessages(
-      List<Json.Obj> known, List<Json.Obj> sent, List<Json.Obj> compared) {
-    int count = Math.min(known.size(), sent.size());
-    for (int i = 0; i < count; i++) {
-      Json.Obj message = known.get(i);
-      if ((i >= compared.size() || message != compared.get(i)) && !isSame(message, sent.get(i))) {
-        return i;
-      }
-    }
-    return count;
   }
 
   /** Whether a template can see no difference: the order of fields counts, 1 and 1.0 differ. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.tokenizer.encode;
 
+import io.kvoy.inference.TokenIds;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
@@ -16,7 +17,7 @@ public final class EncodedText {
   /** Where each part ends in the text: comparing parts that are the same strings touches none. */
   private final int[] ends;
 
-  private final int[] ids;
+  private final TokenIds ids;
 
   /** Cut points as offsets into the text, ascending. */
   final int[] cuts;
@@ -31,7 +32,7 @@ public final class EncodedText {
   private EncodedText(
       List<String> parts,
       int[] ends,
-      int[] ids,
+      TokenIds ids,
       int[] cuts,
       int[] cutIds,
       int sharedIds,
@@ -46,7 +47,7 @@ public final class EncodedText {
   }
 
   /** A text that goes on from none. */
-  static EncodedText of(List<String> parts, int[] ids, int[] cuts, int[] cutIds) {
+  static EncodedText of(List<String> parts, TokenIds ids, int[] cuts, int[] cutIds) {
     int[] ends = ends(parts, new int[0], 0);
     return new EncodedText(parts, ends, ids, cuts, cutIds, 0, new AtomicReference<>());
   }
@@ -61,7 +62,7 @@ public final class EncodedText {
       EncodedText before,
       int sameParts,
       List<String> parts,
-      int[] ids,
+      TokenIds ids,
       int[] cuts,
       int[] cutIds,
       int sharedIds) {
@@ -82,7 +83,7 @@ public final class EncodedText {
   }
 
   /** The ids of the whole text, without those that a post-processor adds. */
-  public int[] ids() {
+  public TokenIds ids() {
     return ids;
   }
 
@@ -106,7 +107,7 @@ public final class EncodedText {
   /** Memory, with that of the parts' text. */
   public long bytes() {
     long chars = ends.length == 0 ? 0 : ends[ends.length - 1];
-    return 200 + 2 * chars + 4L * ids.length + 8L * cuts.length + 12L * parts.size();
+    return 200 + 2 * chars + ids.bytes() + 8L * cuts.length + 12L * parts.size();
   }
 
   /**

@@ -2,6 +2,7 @@
 package io.kvoy.tokenizer.encode;
 
 import com.google.errorprone.annotations.concurrent.GuardedBy;
+import io.kvoy.inference.TokenIds;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -142,8 +143,9 @@ public final class SegmentCache implements TextEncoder {
       return null;
     }
     int shared = before.cutIds[last];
-    int[] ids = Arrays.copyOf(before.ids(), shared + tail.idCount);
-    tail.copyIds(ids, shared);
+    int[] others = new int[tail.idCount];
+    tail.copyIds(others, 0);
+    TokenIds ids = before.ids().then(shared, others);
     int known = last + 1;
     int[] cuts = Arrays.copyOf(before.cuts, known + tail.cuts);
     int[] cutIds = Arrays.copyOf(before.cutIds, known + tail.cuts);
@@ -163,7 +165,7 @@ public final class SegmentCache implements TextEncoder {
     known.copyCuts(cuts, cutIds);
     // The ends of the tail's cuts count from the start of the text.
     whole.tail.copyCuts(cuts, cutIds, count, 0, known.idCount);
-    return EncodedText.of(parts, whole.ids(PostProcessor.NONE), cuts, cutIds);
+    return EncodedText.of(parts, TokenIds.of(whole.ids(PostProcessor.NONE)), cuts, cutIds);
   }
 
   /** Index of the last value that is at most {@code limit}, or -1. */

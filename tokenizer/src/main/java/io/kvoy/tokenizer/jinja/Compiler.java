@@ -180,7 +180,8 @@ final class Compiler {
             otherwiseEnter,
             otherwise,
             new CommonSteps(),
-            definesFunctions(node.body()));
+            definesFunctions(node.body()),
+            keepsLoop(node.body()));
     return node.recursive()
         ? new Stmt.RecursiveFor(loop, body.symbols.function)
         : new Stmt.For(loop);
@@ -203,6 +204,20 @@ final class Compiler {
             default -> false;
           };
       if (isFunction || definesFunctions(Node.children(node))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** Whether {@code loop} is anything but asked for an attribute, and may be kept beyond a pass. */
+  private static boolean keepsLoop(List<? extends Node> nodes) {
+    for (Node node : nodes) {
+      boolean isAsked =
+          node instanceof Node.Attribute attribute
+              && attribute.node() instanceof Node.Name(String name)
+              && name.equals("loop");
+      if (!isAsked && (node.equals(new Node.Name("loop")) || keepsLoop(Node.children(node)))) {
         return true;
       }
     }

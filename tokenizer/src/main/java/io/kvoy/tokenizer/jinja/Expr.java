@@ -114,8 +114,8 @@ abstract class Expr {
   }
 
   static final class Attribute extends Expr {
-    private final Expr node;
-    private final String name;
+    final Expr node;
+    final String name;
 
     Attribute(Expr node, String name) {
       this.node = node;
@@ -456,7 +456,7 @@ abstract class Expr {
   }
 
   static final class Binary extends Expr {
-    private final Node.BinaryOperator operator;
+    final Node.BinaryOperator operator;
     private final Expr left;
     private final Expr right;
 
@@ -591,7 +591,7 @@ abstract class Expr {
 
   /** {@code a < b <= c}: each operand once, stops at the first pair that does not hold. */
   static final class Compare extends Expr {
-    private final Expr left;
+    final Expr left;
     final Node.Comparison[] comparisons;
     final Expr[] operands;
 

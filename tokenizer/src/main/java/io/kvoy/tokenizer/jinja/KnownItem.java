@@ -10,19 +10,49 @@ import org.jspecify.annotations.Nullable;
  * loops wrote for it. Thread-safe; of two renders that trace the same loop at once one wins.
  */
 public final class KnownItem {
+  /**
+   * What begins with an item of a list. Each dozen or so of items should lead, and each fifty or so
+   * lead a long stretch.
+   */
+  public enum Leads {
+    NONE,
+    /** Up to the next one that leads. */
+    SHORT,
+    /** Also up to the next one that leads a long one. */
+    LONG
+  }
+
   /** A template that walks its messages more often keeps no more. */
   private static final int MAX_TRACES = 8;
 
   private static final Trace[] NONE = {};
 
+  private static final Stretch[] NO_STRETCHES = {};
+
   private final Json.Obj json;
+  private final Leads leads;
   private volatile Trace[] traces = NONE;
+
+  /** Stretches of passes that begin with this item, each of another loop. */
+  private volatile Stretch[] stretches = NO_STRETCHES;
 
   /** Characters that all traces together may have. */
   private volatile long maxChars = Long.MAX_VALUE;
 
-  public KnownItem(Json.Obj json) {
+  /**
+   * @param leads what loops take as a whole from this item on, where that goes
+   */
+  public KnownItem(Json.Obj json, Leads leads) {
     this.json = json;
+    this.leads = leads;
+  }
+
+  public KnownItem(Json.Obj json) {
+    this(json, Leads.NONE);
+  }
+
+  Leads leads() {
+    return leads;
   }
 
   /** What templates see. */
@@ -64,6 +94,37 @@ public final class KnownItem {
       }
     }
     return null;
+  }
+
+  @SuppressWarnings("ReferenceEquality")
+  @Nullable Stretch stretch(Stmt.Loop loop, boolean isLong) {
+    for (Stretch stretch : stretches) {
+      if (stretch.loop() == loop && stretch.isLong() == isLong) {
+        return stretch;
+      }
+    }
+    return null;
+  }
+
+  @SuppressWarnings("ReferenceEquality")
+  void keep(Stretch stretch) {
+    Stretch[] old = stretches;
+    int index = 0;
+    while (index < old.length
+        && (old[index].loop() != stretch.loop() || old[index].isLong() != stretch.isLong())) {
+      index++;
+    }
+    if (index < 2 * MAX_TRACES) {
+      Stretch[] kept = Arrays.copyOf(old, Math.max(old.length, index + 1));
+      kept[index] = stretch;
+      stretches = kept;
+    }
+  }
+
+  /** Another thread may keep it or another one all the same; it will be forgotten next time. */
+  @SuppressWarnings("ReferenceEquality")
+  void forget(Stretch stretch) {
+    stretches = Arrays.stream(stretches).filter(kept -> kept != stretch).toArray(Stretch[]::new);
   }
 
   @SuppressWarnings("ReferenceEquality")

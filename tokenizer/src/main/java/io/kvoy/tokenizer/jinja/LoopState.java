@@ -53,6 +53,26 @@ final class LoopState implements Callable {
     return next;
   }
 
+  /** Goes on to the last of so many items of the list that is looped over. */
+  void skip(List<Object> items, int count) {
+    index0 += count;
+    before = index0 == 0 ? null : items.get(index0 - 1);
+    current = items.get(index0);
+    after = null;
+    iterator = items.listIterator(index0 + 1);
+  }
+
+  /** A condition as it would be in a pass further on, 0 for the next one. */
+  boolean testAhead(Expr test, Frame frame, int passes) {
+    int here = index0;
+    index0 = here + 1 + passes;
+    try {
+      return test.test(frame);
+    } finally {
+      index0 = here;
+    }
+  }
+
   private @Nullable Object peek() {
     if (after == null) {
       // Only an iterator of the template's own does work, and fails, when it is asked.

@@ -2,6 +2,7 @@
 package io.kvoy.tokenizer.jinja;
 
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The text of a render in parts: what a loop wrote for a known item is a part of its own, the same
@@ -16,6 +17,12 @@ final class Parts {
   private final StringBuilder scratch = new StringBuilder();
   private long length;
   private boolean isInPass;
+
+  /** The trace that the last pass followed; null when it did not follow one. */
+  private @Nullable Trace followed;
+
+  /** Work of each of its steps. */
+  private final long[] spent = new long[TraceRecorder.MAX_STEPS];
 
   Parts(List<String> into) {
     this.into = into;
@@ -37,6 +44,33 @@ final class Parts {
     return builder == out ? length + builder.length() : builder.length();
   }
 
+  /** Before a pass, which may be of an item that nothing is known of. */
+  void forget() {
+    followed = null;
+  }
+
+  @Nullable Trace followed() {
+    return followed;
+  }
+
+  long[] spent() {
+    return spent;
+  }
+
+  /** Follows a stretch of passes; see {@link Stretch#follow}. */
+  boolean follow(Stretch stretch, Frame frame, @Nullable LoopState state) {
+    boolean room = frame.render.hasRoomFor(lengthWith(out) + stretch.length());
+    if (!stretch.follow(frame, state, scratch, room)) {
+      return false;
+    }
+    if (stretch.length() > 0) {
+      flush(frame.render);
+      length += stretch.length();
+      into.addAll(stretch.texts());
+    }
+    return true;
+  }
+
   /** Runs a loop's body for an item, or follows how it ran before. */
   Stmt.End pass(Stmt.Loop loop, Frame frame, PyDict item, KnownItem known) {
     Trace trace = known.trace(loop);
@@ -46,7 +80,8 @@ final class Parts {
       if (trace.needsScope()) {
         loop.enter().run(frame);
       }
-      if (trace.follow(frame, scratch)) {
+      if (trace.follow(frame, scratch, spent)) {
+        followed = trace;
         frame.render.work(trace.work());
         add(frame.render, trace.text(), trace.length());
         return trace.end();

@@ -36,14 +36,14 @@ final class PyDict {
 
   /** One that other renders may have met. */
   PyDict(KnownItem known) {
-    this.json = known.json();
+    this.json = null;
     this.known = known;
   }
 
   private Map<Object, Entry> entries() {
     Map<Object, Entry> unpacked = entries;
     if (unpacked == null) {
-      Map<String, Json> source = java.util.Objects.requireNonNull(json).fields();
+      Map<String, Json> source = java.util.Objects.requireNonNull(json()).fields();
       unpacked = LinkedHashMap.newLinkedHashMap(source.size());
       for (Map.Entry<String, Json> field : source.entrySet()) {
         unpacked.put(field.getKey(), new Entry(field.getKey(), Values.fromJson(field.getValue())));
@@ -71,7 +71,8 @@ final class PyDict {
   }
 
   int size() {
-    return json != null ? json.fields().size() : entries().size();
+    Json.Obj came = json();
+    return came != null ? came.fields().size() : entries().size();
   }
 
   Iterable<Entry> all() {
@@ -93,7 +94,8 @@ final class PyDict {
 
   /** The JSON that this dict came as, null for dicts that a template made. */
   Json.@Nullable Obj json() {
-    return json;
+    // Asked for only now: most messages of a long conversation are never looked into.
+    return known == null ? json : known.json();
   }
 
   private record TupleKey(List<Object> items) {}

@@ -3,6 +3,7 @@ package io.kvoy.tokenizer.jinja;
 
 import java.util.BitSet;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import org.jspecify.annotations.Nullable;
@@ -385,6 +386,7 @@ abstract class Stmt {
    * @param common of its traces
    * @param hasFunctions whether its body defines functions; they may be called after a pass, and
    *     see what the pass left in its slots
+   * @param keepsLoop whether {@code loop} may be kept beyond a pass
    */
   record Loop(
       Expr iterable,
@@ -396,7 +398,8 @@ abstract class Stmt {
       @Nullable Enter otherwiseEnter,
       Stmt otherwise,
       CommonSteps common,
-      boolean hasFunctions) {
+      boolean hasFunctions,
+      boolean keepsLoop) {
 
     private Object items(Frame frame, Object value) {
       return filter == null ? value : new PyIterator(filter.apply(frame, Values.iterate(value)));
@@ -414,6 +417,41 @@ abstract class Stmt {
       target.assign(frame, item);
       enter.run(frame);
       return body.run(frame, out);
+    }
+
+    /**
+     * Runs over a list whose items renders may share.
+     *
+     * @param loop the {@code loop} variable, null when the body has none
+     */
+    private End run(
+        Frame frame, StringBuilder out, Parts parts, List<Object> items, @Nullable LoopState loop) {
+      Passes passes = new Passes(this, frame, parts, items, loop);
+      boolean complete = false;
+      int index = 0;
+      while (index < items.size()) {
+        Stretch stretch = passes.follow(index);
+        if (stretch != null) {
+          index += stretch.items().length;
+          complete |= stretch.isComplete();
+          continue;
+        }
+        long before = frame.render.workLeft();
+        frame.render.work(1);
+        if (loop != null) {
+          loop.advance();
+          frame.slots[loopSlot] = loop;
+        }
+        parts.forget();
+        End end = pass(frame, out, items.get(index));
+        passes.passed(index, parts.followed(), parts.spent(), before - frame.render.workLeft());
+        if (end == End.BREAK) {
+          break;
+        }
+        complete |= end == End.NEXT;
+        index++;
+      }
+      return complete ? End.NEXT : runOtherwise(frame, out);
     }
 
     /** Runs over items that the filter let through already. */
@@ -469,6 +507,14 @@ abstract class Stmt {
     @Override
     End run(Frame frame, StringBuilder out) {
       Object items = loop.items(frame, loop.iterable.eval(frame));
+      Parts parts = frame.render.parts();
+      if (parts != null
+          && !loop.hasFunctions
+          && parts.takesPasses(out)
+          && items instanceof PyList list) {
+        LoopState state = loop.loopSlot < 0 ? null : new LoopState(frame.render, items, 0, null);
+        return loop.run(frame, out, parts, list.items(), state);
+      }
       return loop.loopSlot < 0
           ? loop.run(frame, out, Values.iterate(items))
           : loop.run(frame, out, new LoopState(frame.render, items, 0, null));

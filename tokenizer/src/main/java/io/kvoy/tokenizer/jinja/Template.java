@@ -3,7 +3,6 @@ package io.kvoy.tokenizer.jinja;
 
 import io.kvoy.inference.Json;
 import java.time.Clock;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -30,12 +29,14 @@ public final class Template {
   private final Compiler.Program program;
   private final boolean usesGeneration;
   private final boolean iteratesOverContent;
+  private final boolean knowsDevelopers;
 
   private Template(String source, List<Node.Statement> syntax, Compiler.Program program) {
     this.source = source;
     this.program = program;
     this.usesGeneration = syntax.stream().anyMatch(Template::usesGeneration);
     this.iteratesOverContent = ContentLoops.found(syntax);
+    this.knowsDevelopers = source.contains("'developer'") || source.contains("\"developer\"");
   }
 
   private static boolean usesGeneration(Node node) {
@@ -111,11 +112,7 @@ public final class Template {
       Clock clock,
       List<String> into) {
     Map<String, Object> values = values(variables);
-    List<Object> items = new ArrayList<>(messages.size());
-    for (KnownItem message : messages) {
-      items.add(new PyDict(message));
-    }
-    values.put("messages", new PyList(items));
+    values.put("messages", new PyList(new KnownItems(messages.toArray(KnownItem[]::new))));
     Parts parts = new Parts(into);
     return run(new Render(limits, clock, values, false, parts), parts.out());
   }
@@ -171,6 +168,14 @@ public final class Template {
    */
   public boolean iteratesOverContent() {
     return iteratesOverContent;
+  }
+
+  /**
+   * Whether the template's source has the role of a developer in quotes, the way vLLM 0.32 decides
+   * whether to rewrite such messages.
+   */
+  public boolean knowsDevelopers() {
+    return knowsDevelopers;
   }
 
   /** Python's {@code text.strip()}. */

@@ -63,10 +63,11 @@ record Trace(
    * Follows the trace.
    *
    * @param scratch for what steps print
+   * @param spent takes the work of each step
    * @return false when the body must run after all; then nothing has changed but slots of the body
    * @throws TemplateError that the body would end with
    */
-  boolean follow(Frame frame, StringBuilder scratch) {
+  boolean follow(Frame frame, StringBuilder scratch, long[] spent) {
     if (steps.isEmpty()) {
       return true;
     }
@@ -78,7 +79,7 @@ record Trace(
     render.following(true);
     boolean isSame;
     try {
-      isSame = follow(frame, scratch, undo);
+      isSame = follow(frame, scratch, spent, undo);
     } catch (Render.Unrepeatable _) {
       isSame = false;
     } catch (TemplateError error) {
@@ -97,8 +98,10 @@ record Trace(
     return isSame;
   }
 
-  private boolean follow(Frame frame, StringBuilder scratch, Undo undo) {
-    for (Step step : steps) {
+  private boolean follow(Frame frame, StringBuilder scratch, long[] spent, Undo undo) {
+    for (int i = 0; i < steps.size(); i++) {
+      Step step = steps.get(i);
+      long before = frame.render.workLeft();
       boolean isSame =
           switch (step) {
             case Guard(Expr test, boolean outcome) -> test.test(frame) == outcome;
@@ -122,6 +125,7 @@ record Trace(
       if (!isSame) {
         return false;
       }
+      spent[i] = before - frame.render.workLeft();
     }
     return true;
   }

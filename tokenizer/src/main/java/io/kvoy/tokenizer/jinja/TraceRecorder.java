@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class TraceRecorder {
   /** A body that needs more is rare, and better run than followed. */
-  private static final int MAX_STEPS = 64;
+  static final int MAX_STEPS = 64;
 
   private final Frame frame;
   private final StringBuilder out;

@@ -598,6 +598,10 @@ final class Values {
     Bounds bounds = Bounds.of(items.size(), start, stop, step);
     int count = bounds.count();
     render.items(count);
+    if (items instanceof KnownItems known && count > 0) {
+      // With one item, a step may be beyond all numbers.
+      return known.slice((int) bounds.from, count == 1 ? 1 : (int) bounds.step, count);
+    }
     if (bounds.step == 1) {
       return count == 0 ? List.of() : items.subList((int) bounds.from, (int) bounds.from + count);
     }

@@ -23,6 +23,7 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Renders that follow traces of earlier ones, against renders that know nothing. */
 class KnownItemsTest {
@@ -117,7 +118,7 @@ class KnownItemsTest {
     List<KnownItem> pool = new ArrayList<>();
     for (Json request : requests()) {
       for (Json message : ((Json.Arr) TestData.field((Json.Obj) request, "messages")).items()) {
-        pool.add(new KnownItem((Json.Obj) message));
+        pool.add(item((Json.Obj) message));
       }
     }
     for (String content :
@@ -130,11 +131,72 @@ class KnownItemsTest {
             "<tool_response>r</tool_response>")) {
       for (String role : List.of("user", "assistant", "system", "tool")) {
         pool.add(
-            new KnownItem(
+            item(
                 Json.Obj.of(Map.of("role", new Json.Str(role), "content", new Json.Str(content)))));
       }
     }
     return pool;
+  }
+
+  private static final AtomicInteger ITEMS = new AtomicInteger();
+
+  /** Every third begins a stretch, every ninth a long one. */
+  private static KnownItem item(Json.Obj json) {
+    int number = ITEMS.incrementAndGet();
+    return new KnownItem(
+        json,
+        number % 9 == 0
+            ? KnownItem.Leads.LONG
+            : number % 3 == 0 ? KnownItem.Leads.SHORT : KnownItem.Leads.NONE);
+  }
+
+  /**
+   * Turn by turn, now and then from an earlier message on, in other circumstances, or cut short.
+   */
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("templates")
+  void textsOfLongConversationsEqualThoseOfARenderThatKnowsNothing(String name) {
+    assertLongConversationsSame(template(TestData.publishedTemplate(name)));
+  }
+
+  private void assertLongConversationsSame(Template template) {
+    List<KnownItem> pool = pool();
+    List<KnownItem> messages = new ArrayList<>();
+    Map<String, Json> variables = variables(List.of());
+    for (int turn = 0; turn < 60; turn++) {
+      if (random.nextInt(10) == 0) {
+        messages.subList(random.nextInt(messages.size() + 1), messages.size()).clear();
+      }
+      for (String role : List.of("user", "assistant")) {
+        if (messages.size() % 2 == (role.equals("user") ? 0 : 1)) {
+          KnownItem fitting = random.nextInt(4) > 0 ? message(role, "text " + turn) : null;
+          while (fitting == null || !ChatNormalizer.hasRole(fitting.json(), role)) {
+            fitting = pool.get(random.nextInt(pool.size()));
+          }
+          messages.add(fitting);
+        }
+      }
+      if (random.nextInt(4) == 0) {
+        int index = random.nextInt(messages.size());
+        messages.set(index, message(index % 2 == 0 ? "user" : "assistant", "other " + turn));
+      }
+      if (random.nextInt(8) == 0) {
+        variables = variables(List.of());
+      }
+      List<KnownItem> sent = messages.subList(0, messages.size() - random.nextInt(2));
+      RenderLimits limits =
+          new RenderLimits(
+              random.nextInt(4) == 0 ? random.nextInt(1, 5000) : RenderLimits.DEFAULTS.maxWork(),
+              random.nextInt(4) == 0
+                  ? random.nextInt(1, 5000)
+                  : RenderLimits.DEFAULTS.maxTextChars(),
+              RenderLimits.DEFAULTS.maxItems(),
+              RenderLimits.DEFAULTS.maxDepth());
+      for (RenderLimits at : List.of(RenderLimits.DEFAULTS, RenderLimits.DEFAULTS, limits)) {
+        assertThat(inParts(template, variables, sent, at))
+            .isEqualTo(atOnce(template, variables, sent, at));
+      }
+    }
   }
 
   private static List<Json> tools() {
@@ -179,8 +241,7 @@ class KnownItemsTest {
   private static final AtomicInteger NEXT = new AtomicInteger();
 
   private static KnownItem message(String role, String content) {
-    return new KnownItem(
-        Json.Obj.of(Map.of("role", new Json.Str(role), "content", new Json.Str(content))));
+    return item(Json.Obj.of(Map.of("role", new Json.Str(role), "content", new Json.Str(content))));
   }
 
   /** The parts of two renders of the same messages, the second with one more. */
@@ -400,6 +461,105 @@ class KnownItemsTest {
   void loopVariableIsItselfInEachPass() {
     assertSame("{% for m in messages %}{{ loop.index }}{% set loop = m.content %}{% endfor %}");
     assertSame("{% for m in messages %}{{ loop.last }}{% set loop = m %}{{ loop }}{% endfor %}");
+  }
+
+  private static final String SEEN = "{% set ns = namespace(a=0, b=0, seen=0) %}";
+
+  /** What may be said once for several passes, and what may not. */
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "{% for m in messages %}{{ loop.index }}{{ bos_token }}{{ m.content }}{% endfor %}",
+        "{% for m in messages[1:] %}{{ loop.index }}{{ bos_token }}{{ m.content }}{% endfor %}",
+        "{% for m in messages[::-1] %}{{ loop.index }}{{ m.content }}{% endfor %}",
+        "{% for m in messages[::-1] %}{% set i = messages|length - 1 - loop.index0 %}"
+            + "{% if bos_token %}{{ m.content }}{% endif %}{% endfor %}",
+        "{% for m in messages[::-1] %}{% set i = messages|length - 1 - loop.index0 %}"
+            + "{% if i > 2 %}{{ m.content }}{% endif %}{% endfor %}",
+        "{% for m in messages %}{% set i = bos_token ~ loop.index0 %}{{ m.content }}{% endfor %}",
+        "{% for m in messages %}{% set i = bos_token - loop.index0 %}{{ m.content }}{% endfor %}",
+        "{% for m in messages %}{% if loop.index0 < messages|length - 5 %}{{ m.content }}"
+            + "{% else %}{{ m.role }}{% endif %}{% endfor %}",
+        "{% for m in messages %}{% if messages|length / 2 <= loop.index %}{{ m.content }}"
+            + "{% else %}{{ m.role }}{% endif %}{% endfor %}",
+        "{% for m in messages %}{% if loop.index0 != messages|length - 5 %}{{ m.content }}"
+            + "{% else %}{{ m.role }}{% endif %}{% endfor %}",
+        "{% for m in messages %}{{ m.content }}{% if loop.nextitem is defined %}"
+            + "{{ loop.nextitem.content }}{% endif %}{% endfor %}",
+        "{% for m in messages %}{{ m.content }}{% if loop.previtem is defined %}"
+            + "{{ loop.previtem.content }}{% endif %}{% endfor %}",
+        "{% for m in messages %}{{ m.content }}{{ loop.revindex }}{% endfor %}",
+        "{% for m in messages %}{{ m.content }}{% if m.content == messages[-1].content %}!"
+            + "{% endif %}{% endfor %}",
+        "{% for m in messages %}{{ m.content }}{% if messages[loop.index0 + 1].role %}!"
+            + "{% endif %}{% endfor %}",
+        "{% for m in messages %}{% set was = ns %}{% set ns = m.role %}{{ was }}{{ ns }}"
+            + "{{ loop.index }}{% endfor %}",
+        SEEN
+            + "{% for m in messages %}{% set ns.seen = ns.seen + 1 %}{{ m.content }}{% endfor %}"
+            + "{{ ns.seen }}",
+        SEEN
+            + "{% for m in messages %}{% if m.role == 'user' %}{% set ns.a = 1 %}{% else %}"
+            + "{{ ns.a }}{{ m.content }}{% set ns.a = 2 %}{% endif %}{% endfor %}{{ ns.a }}",
+        SEEN
+            + "{% for m in messages %}{{ ns.a }}{% set ns.a = m.content|length %}{% endfor %}"
+            + "{{ ns.a }}",
+        SEEN
+            + "{% for m in messages %}{% if ns.a == 0 and loop.index == 3 %}{% set ns.a = 1 %}"
+            + "{% endif %}{{ m.content }}{{ ns.a }}{{ ns.b }}{% if loop.last %}{% set ns.b = 1 %}"
+            + "{% endif %}{% endfor %}{{ ns.a }}{{ ns.b }}",
+        SEEN
+            + "{% set other = ns %}{% for m in messages %}{{ m.content }}{{ ns.a }}{{ other.a }}"
+            + "{% if m.role == 'user' %}{% set other.a = 3 %}{% else %}{% set ns.a = 4 %}"
+            + "{% endif %}{% endfor %}",
+        SEEN
+            + "{% set list = [ns] %}{% for m in messages %}{{ m.content }}{{ list[0].a }}"
+            + "{% if loop.index > 4 %}{% set ns.a = 3 %}{% endif %}{% endfor %}",
+        SEEN
+            + "{% set ns.b = ns %}{% for m in messages %}{{ m.content }}{{ ns.b.a }}"
+            + "{% if m.content %}{% set ns.a = 3 %}{% endif %}{% endfor %}",
+        SEEN
+            + "{% for m in messages %}{% if loop.first %}{% set ns.a = loop %}{% endif %}"
+            + "{{ m.content }}{{ ns.a.index }}{% endfor %}",
+        SEEN
+            + "{% for m in messages %}{% set l = [loop] %}{{ m.content }}{{ l[0].index }}"
+            + "{% endfor %}",
+        "{% for m in messages %}{{ loop.index }}{% set loop = m %}{{ loop.content }}{% endfor %}",
+        "{% for m in messages %}{{ m.content }}{{ loop.changed(m.role) }}{% endfor %}",
+        "{% for m in messages %}{{ m.content }}{% if loop.index > 6 %}{{ loop.changed(m.role) }}"
+            + "{% endif %}{% endfor %}",
+        "{% for m in messages %}{% if m.role == 'user' %}{% continue %}{% endif %}{{ m.content }}"
+            + "{% else %}none{% endfor %}",
+        "{% for m in messages %}{% if m.content == 'ccc' %}{% break %}{% endif %}{{ m.content }}"
+            + "{% else %}none{% endfor %}",
+        SEEN
+            + "{% for m in messages %}{% if loop.first %}{% set ns.a = loop %}{% endif %}"
+            + "{{ m.content }}{% if ns.a.index0 == messages|length - 5 %}!{% endif %}{% endfor %}",
+        "{% for m in messages %}{{ m.content ~ bos_token ~ thinking }}{% endfor %}",
+        "{% for m in messages %}{{ m.content ~ messages|length }}{% endfor %}",
+        "{% set n = messages|length // 5 %}{% for m in messages %}{{ loop.index ~ m.role ~ n }}"
+            + "{% if m.content != n %}{{ m.content }}{% endif %}{% endfor %}",
+        "{% for m in messages %}{{ m.role ~ tools }}{% set tools = m.role %}{{ tools ~ loop.index }}"
+            + "{% endfor %}",
+        SEEN
+            + "{% for m in messages %}{{ m.role ~ ns.a }}{% if loop.index == 5 %}"
+            + "{% set ns.a = 1 %}{% endif %}{% endfor %}",
+        SEEN
+            + "{% for m in messages %}{{ m.role ~ ns.a }}{% if loop.index == 9 %}"
+            + "{% set ns.a = messages|length // 9 %}{% endif %}{% endfor %}",
+        "{% for m in messages %}{% if messages|length > 0 %}{{ m.content }}{% endif %}"
+            + "{% if loop.index0 < messages|length + 1 %}!{% endif %}{% endfor %}",
+        "{% for x in [1, 2] %}{% for m in messages %}{{ x }}{{ m.content }}{{ loop.index }}"
+            + "{% endfor %}{% endfor %}",
+        "{% for x in [1, 2] %}{% set outer = loop %}{% for m in messages %}{{ outer.index }}"
+            + "{{ m.content }}{{ outer.last }}{% endfor %}{% endfor %}",
+        "{% for x in [1, 2, 3]|map('abs') %}{% set outer = loop %}{% for m in messages %}"
+            + "{{ m.content }}{{ outer.length }}{% endfor %}{% endfor %}",
+      })
+  void stretchesSayWhatTheirPassesSay(String source) {
+    assertSame(source);
+    assertLongConversationsSame(template(source));
+    assertSameAtAllLimits(source);
   }
 
   /** A request's own text, such as its tools, does not stay with what others remember. */

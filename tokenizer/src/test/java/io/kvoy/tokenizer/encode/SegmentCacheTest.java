@@ -130,10 +130,16 @@ class SegmentCacheTest {
 
       EncodedText text = cache.encode(parts, before);
 
-      assertThat(text == null ? null : text.ids()).isEqualTo(expected);
+      assertThat(text == null ? null : text.ids().toArray()).isEqualTo(expected);
       if (text != null && before != null) {
         assertThat(
-                Arrays.mismatch(text.ids(), 0, text.sharedIds(), before.ids(), 0, text.sharedIds()))
+                Arrays.mismatch(
+                    text.ids().toArray(),
+                    0,
+                    text.sharedIds(),
+                    before.ids().toArray(),
+                    0,
+                    text.sharedIds()))
             .isEqualTo(-1);
       }
       if (text != null) {
