@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -18,8 +19,10 @@ import org.jspecify.annotations.Nullable;
  * elements that end within the common bytes are the very same objects; what comes before the array
  * and behind these elements is read as ever. So a document means the same with and without.
  *
- * <p>Documents are found by a few bytes in front of a power of two, the greatest first, and then
- * compared byte by byte: what a client chose to be found together costs a comparison, no more.
+ * <p>Documents are found by a few bytes in front of one of eight lengths an octave, the greatest
+ * first, and then compared byte by byte: what a client chose to be found together costs a
+ * comparison, no more. So conversations that begin with the same long instructions are told apart
+ * by what they have behind them.
  *
  * <p>Threads: any, without a lock. Memory: at most {@code maxBytes} by the account of each
  * document; of two halves the older one is dropped whole when the younger one is full, and what is
@@ -30,7 +33,10 @@ public final class BodyMemory {
   /** Shorter documents are read sooner than looked for. */
   private static final int MIN_BYTES = 1 << 12;
 
-  /** Bytes in front of a power of two that say where to look. */
+  /** Lengths are rounded to so many bits, the first one included. */
+  private static final int LENGTH_BITS = 4;
+
+  /** Bytes in front of such a length that say where to look. */
   static final int SAMPLE_BYTES = 64;
 
   /** What an element takes besides its text. */
@@ -41,10 +47,10 @@ public final class BodyMemory {
 
   private final long maxBytes;
   private final int minBytes;
-  private final AtomicLong youngBytes = new AtomicLong();
-  private volatile Halves halves = new Halves(new ConcurrentHashMap<>(), Map.of());
+  private final AtomicReference<Halves> halves =
+      new AtomicReference<>(new Halves(new ConcurrentHashMap<>(), new AtomicLong(), Map.of()));
 
-  private record Halves(Map<Long, Known> young, Map<Long, Known> old) {}
+  private record Halves(Map<Long, Known> young, AtomicLong youngBytes, Map<Long, Known> old) {}
 
   /**
    * @param maxBytes of all documents; 0 remembers nothing
@@ -77,8 +83,9 @@ public final class BodyMemory {
     }
 
     long bytes() {
-      // The bytes, the text read from them, and the values.
-      return 2L * body.length + (long) ELEMENT_BYTES * counts[counts.length - 1];
+      // The bytes, the text read from them, which has two bytes a character if one of them is no
+      // Latin letter, and the values.
+      return 3L * body.length + (long) ELEMENT_BYTES * counts[counts.length - 1];
     }
 
     /** Number of elements that a document has too whose first {@code common} bytes are these. */
@@ -112,9 +119,9 @@ public final class BodyMemory {
     if (maxBytes == 0 || body.length < minBytes) {
       return null;
     }
-    Halves now = halves;
-    for (int power = Integer.highestOneBit(body.length); power >= minBytes; power >>= 1) {
-      Long place = place(body, power);
+    Halves now = halves.get();
+    for (int length = rounded(body.length); length >= minBytes; length = rounded(length - 1)) {
+      Long place = place(body, length);
       Known known = now.young.get(place);
       if (known == null) {
         known = now.old.get(place);
@@ -136,27 +143,29 @@ public final class BodyMemory {
   /** Remembers a document, in place of the one that was found as this will be. */
   void keep(Known known) {
     if (known.end() >= minBytes && known.bytes() <= maxBytes / 2 / MAX_SHARE) {
-      put(place(known.body, Integer.highestOneBit(known.end())), known);
+      put(place(known.body, rounded(known.end())), known);
     }
   }
 
   private void put(Long place, Known known) {
-    Known before = halves.young.put(place, known);
+    Halves now = halves.get();
+    Known before = now.young.put(place, known);
     long more = known.bytes() - (before == null ? 0 : before.bytes());
-    if (youngBytes.addAndGet(more) > maxBytes / 2) {
-      retire();
+    if (now.youngBytes.addAndGet(more) > maxBytes / 2) {
+      halves.compareAndSet(now, new Halves(new ConcurrentHashMap<>(), new AtomicLong(), now.young));
     }
   }
 
-  /** Two threads here at once drop a little more than they need to. */
-  private void retire() {
-    halves = new Halves(new ConcurrentHashMap<>(), halves.young);
-    youngBytes.set(0);
+  /** The greatest length up to this one that has only {@link #LENGTH_BITS} bits. */
+  private static int rounded(int length) {
+    int bits = Integer.SIZE - Integer.numberOfLeadingZeros(length);
+    int below = Math.max(0, bits - LENGTH_BITS);
+    return length >>> below << below;
   }
 
-  private static Long place(byte[] body, int power) {
-    long place = power;
-    for (int at = power - SAMPLE_BYTES; at < power; at += Long.BYTES) {
+  private static Long place(byte[] body, int length) {
+    long place = length;
+    for (int at = length - SAMPLE_BYTES; at < length; at += Long.BYTES) {
       place = (place ^ EightBytes.at(body, at)) * 0x9E3779B97F4A7C15L;
       place ^= place >>> 32;
     }

@@ -51,6 +51,26 @@ class BodyMemoryTest {
     }
   }
 
+  /** Many users of an application whose instructions are longer than what they have said. */
+  @Test
+  void conversationsWithTheSameLongInstructionsAreAllRemembered() {
+    List<List<String>> conversations = new ArrayList<>();
+    List<List<Json>> before = new ArrayList<>();
+    for (int user = 0; user < 20; user++) {
+      List<String> sent = new ArrayList<>(List.of(message("s".repeat(33_000))));
+      for (int turn = 0; turn < 8; turn++) {
+        sent.add(message(("user " + user + " turn " + turn + ". ").repeat(70)));
+      }
+      conversations.add(sent);
+      before.add(messages(reader.read(body(sent, ""))));
+    }
+    for (int user = 0; user < 20; user++) {
+      List<String> sent = conversations.get(user);
+      sent.add(message("more"));
+      assertThat(messages(reader.read(body(sent, ""))).get(8)).isSameAs(before.get(user).get(8));
+    }
+  }
+
   /** The last number of one array is the beginning of another one's. */
   @Test
   void numberThatGoesOnIsAnotherNumber() {

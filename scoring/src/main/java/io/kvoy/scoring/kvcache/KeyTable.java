@@ -467,18 +467,18 @@ final class KeyTable {
 
   /** Where the name is, or would be entered now: to {@link #segment} and the fields after it. */
   private void seek(long name) {
-    isApart = false;
-    seekKey(together(name));
-    if (slot >= 0) {
-      return;
-    }
-    boolean isCrowded = isCrowded(segments[segment], ~slot, part);
-    if (isCrowded || hasApart()) {
-      isApart = true;
+    // First apart, where all of a key tells it from others: one that came into the group since,
+    // when there was room, may agree with it in the bits that tell keys of a group apart.
+    isApart = hasApart();
+    if (isApart) {
       seekKey(scatter.of(name));
-      if (slot < 0 && !isCrowded) {
-        isApart = false;
-        seekKey(together(name));
+    }
+    if (!isApart || slot < 0) {
+      isApart = false;
+      seekKey(together(name));
+      if (slot < 0 && isCrowded(segments[segment], ~slot, part)) {
+        isApart = true;
+        seekKey(scatter.of(name));
       }
     }
   }

@@ -116,6 +116,8 @@ public final class KvStream {
   private boolean mustProbe;
 
   private long failedNanos;
+  private boolean hasReconnected;
+  private long reconnectedNanos;
 
   private final Deque<Held> held = new ArrayDeque<>();
   private long heldBytes;
@@ -239,7 +241,7 @@ public final class KvStream {
         probe(nowNanos);
       } else {
         isSilent = true;
-        wishes.add(new Reconnect());
+        wishReconnect(nowNanos);
       }
     }
     showState();
@@ -287,7 +289,7 @@ public final class KvStream {
       apply(message, receivedNanos, nowNanos);
     } else if (sequence > next) {
       gap(message, receivedNanos, nowNanos);
-    } else if (sequence > Math.max(published, 0) || isRemembered(message)) {
+    } else if (isRemembered(message) || isOvertaken(sequence)) {
       listener.onDuplicate(worker());
     } else {
       restarted();
@@ -474,7 +476,7 @@ public final class KvStream {
         worker(), replayLostSome ? ReplayEnd.WRAPPED : ReplayEnd.COMPLETE, replayBatches);
     if (kind == Replay.PROBE && replayBroughtNews && held.isEmpty()) {
       // These should have come by themselves.
-      wishes.add(new Reconnect());
+      wishReconnect(nowNanos);
     }
     isSilent = false;
     release(nowNanos);
@@ -496,17 +498,15 @@ public final class KvStream {
     switch (kind) {
       case PROBE -> {
         isSilent = true;
-        wishes.add(new Reconnect());
+        wishReconnect(nowNanos);
       }
       case GAP -> {
         blocks.clear();
         isComplete = false;
         next = UNKNOWN;
       }
-      case WHOLE -> {
-        isComplete = false;
-        next = hasReplayFirst ? next : UNKNOWN;
-      }
+      // Where messages had been followed before, a gap or a restart meanwhile is still to be seen.
+      case WHOLE -> isComplete = false;
       case NONE -> {}
     }
     release(nowNanos);
@@ -529,6 +529,15 @@ public final class KvStream {
     }
     if (mustProbe && replay == Replay.NONE) {
       probe(nowNanos);
+    }
+  }
+
+  /** Not again and again: where a new connection did not help, the next one will not either. */
+  private void wishReconnect(long nowNanos) {
+    if (!hasReconnected || nowNanos - reconnectedNanos > config.replayRetry().toNanos()) {
+      hasReconnected = true;
+      reconnectedNanos = nowNanos;
+      wishes.add(new Reconnect());
     }
   }
 
@@ -560,6 +569,15 @@ public final class KvStream {
     int at = (int) (message.sequence() & (REMEMBERED - 1));
     return rememberedSequences[at] == message.sequence()
         && rememberedPayloads[at] == fingerprint(message.payload());
+  }
+
+  /**
+   * Whether the message is one that a replay brought before, longer ago than payloads are
+   * remembered: the publisher goes on from what it sent last.
+   */
+  private boolean isOvertaken(long sequence) {
+    return sequence > Math.max(published, 0)
+        && rememberedSequences[(int) (sequence & (REMEMBERED - 1))] != sequence;
   }
 
   private static final VarHandle LONGS =

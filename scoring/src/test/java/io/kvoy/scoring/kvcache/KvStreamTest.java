@@ -405,6 +405,50 @@ class KvStreamTest {
     asked(0);
   }
 
+  /** Its first message was lost, and the sequence is one that the replay of the old life passed. */
+  @Test
+  void KVE_03_newLifeIsFoundBeforeItsSequenceReachesTheOldOnes() {
+    stream.start(now);
+    KvStream.AskReplay ask = asked(0);
+    for (long sequence = 0; sequence < 1_000; sequence++) {
+      answer(ask, removes(sequence, 99));
+    }
+    answer(ask, END);
+
+    for (long sequence = 1; sequence < 1_000 && heard.restarts == 0; sequence++) {
+      publish(removes(sequence, 98));
+    }
+
+    assertThat(heard.restarts).isOne();
+  }
+
+  @Test
+  void KVE_02_gapBeforeAFailedReplayIsStillSeenBehindIt() {
+    startLive();
+    publish(stores(0, 1), stores(1, 2));
+    stream.onInterruption(now);
+    asked(1);
+    for (int attempt = 1; attempt < KvStreamConfig.DEFAULT.replayAttempts(); attempt++) {
+      now += 3 * SECOND;
+      stream.tick(now, 0);
+      asked(1);
+    }
+    now += 3 * SECOND;
+    stream.tick(now, 0);
+    assertThat(stream.poll()).isEqualTo(new KvStream.Reconnect());
+    // The retry from the beginning fails too, while a message is lost.
+    now += 61 * SECOND;
+    stream.tick(now, 0);
+    for (int attempt = 0; attempt < KvStreamConfig.DEFAULT.replayAttempts(); attempt++) {
+      asked(0);
+      now += 3 * SECOND;
+      stream.tick(now, 0);
+    }
+    publish(stores(3, 4));
+
+    assertThat(heard.gaps).isOne();
+  }
+
   @Test
   void KVE_03_newLifeWhoseFirstMessageIsTheFirstThatWeHear() {
     stream.start(now);

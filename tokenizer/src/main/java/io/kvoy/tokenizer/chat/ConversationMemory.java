@@ -125,6 +125,9 @@ public final class ConversationMemory {
       KnownItem[] items = Arrays.copyOf(before.items, count);
       long[] bytes = Arrays.copyOf(before.bytes, count);
       int firstDeveloper = before.firstDeveloper < known ? before.firstDeveloper : count;
+      if (known < before.sent.length) {
+        part(items, known);
+      }
       for (int i = known; i < count; i++) {
         Json.Obj message = sent.get(i);
         kept[i] = message;
@@ -142,6 +145,19 @@ public final class ConversationMemory {
         }
       }
       return new Messages(kept, roles, texts, items, bytes, firstDeveloper);
+    }
+
+    /**
+     * Items of a conversation that goes another way than the one it has them from: stretches of the
+     * last ones that both have may go on with the other one's messages, now or later.
+     */
+    private static void part(KnownItem[] items, int known) {
+      for (int i = Math.max(0, known - LONG_STRETCH); i < known; i++) {
+        int stretch = i % LONG_STRETCH == 0 ? LONG_STRETCH : SHORT_STRETCH;
+        if (i % SHORT_STRETCH == 0 && i + stretch >= known) {
+          items[i] = items[i].within(known - i);
+        }
+      }
     }
 
     /** The role of a message; usual ones are one object each, which stays in the cache. */
@@ -343,6 +359,9 @@ public final class ConversationMemory {
     Conversation replaced = turn.replaced();
     if (replaced != null && branches.remove(replaced)) {
       bytes -= replaced.bytes;
+    } else if (replaced != null) {
+      // Another one that goes on from it has taken its place meanwhile.
+      Messages.part(turn.messages.items, turn.known);
     }
     while (branches.size() >= MAX_BRANCHES) {
       Conversation oldest =

@@ -51,6 +51,23 @@ public final class KnownItem {
     this(json, Leads.NONE);
   }
 
+  /**
+   * The same item in another conversation, with its traces. Of its stretches those come along that
+   * the other conversation has too; the others would keep items that nobody else has any more.
+   *
+   * @param items that both conversations have from this one on
+   */
+  public KnownItem within(int items) {
+    KnownItem same = new KnownItem(json, leads);
+    same.traces = traces;
+    same.maxChars = maxChars;
+    same.stretches =
+        Arrays.stream(stretches)
+            .filter(stretch -> stretch.traces().length < items)
+            .toArray(Stretch[]::new);
+    return same;
+  }
+
   Leads leads() {
     return leads;
   }

@@ -43,10 +43,11 @@ record Stretch(
     long work) {
 
   /** Says that there is none of these traces. */
-  static Stretch none(Stmt.Loop loop, boolean isLong, KnownItem[] items, Trace[] traces) {
+  static Stretch none(Stmt.Loop loop, boolean isLong, Trace[] traces) {
     String[] nothing = {};
+    KnownItem[] nobody = {};
     return new Stretch(
-        loop, isLong, items, traces, -1, null, null, List.of(), nothing, 0, false, false, 0);
+        loop, isLong, nobody, traces, -1, null, null, List.of(), nothing, 0, false, false, 0);
   }
 
   /** What is left to do of several passes. */

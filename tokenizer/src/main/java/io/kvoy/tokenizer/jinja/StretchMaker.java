@@ -102,7 +102,7 @@ final class StretchMaker {
       }
     }
     if (!fits || (maker.needsNext && next == null) || !maker.addSame(frame)) {
-      return Stretch.none(loop, isLong, items, traces);
+      return Stretch.none(loop, isLong, traces);
     }
     maker.assigned.forEach(
         (attribute, value) ->

@@ -7,7 +7,9 @@ import io.kvoy.inference.Json;
 import io.kvoy.tokenizer.chat.ConversationMemory.Form;
 import io.kvoy.tokenizer.chat.ConversationMemory.Turn;
 import io.kvoy.tokenizer.encode.EncodedTexts;
+import io.kvoy.tokenizer.jinja.KnownItem;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.SequencedMap;
@@ -17,6 +19,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 class ConversationMemoryTest {
@@ -72,7 +75,38 @@ class ConversationMemoryTest {
     Turn other = turn(conversation("a", "x", "c", "d", "e"));
     Turn next = memory.recall(conversation("a", "x", "c", "y"), FORM);
 
-    assertThat(next.items().subList(0, 3)).containsExactlyElementsOf(other.items().subList(0, 3));
+    assertThat(jsons(next).subList(0, 3)).containsExactlyElementsOf(jsons(other).subList(0, 3));
+  }
+
+  private static List<Json.Obj> jsons(Turn turn) {
+    return turn.items().stream().map(KnownItem::json).toList();
+  }
+
+  /**
+   * Stretches of an item keep the items behind it. A conversation that has only the first of them
+   * must not keep the others when theirs is forgotten.
+   */
+  @Test
+  @SuppressWarnings("ReferenceEquality") // the same item, not an equal one
+  void conversationThatGoesAnotherWayHasItemsOfItsOwnThatLeadStretches() throws Exception {
+    String[] contents = new String[80];
+    Arrays.setAll(contents, i -> "message " + i);
+    Turn whole = turn(conversation(contents));
+    Turn longer = turn(conversation(append(contents, "one", "more")));
+    assertThat(longer.items().subList(0, 80)).isEqualTo(whole.items());
+
+    Turn other = turn(conversation(append(Arrays.copyOf(contents, 70), "other")));
+
+    for (int i = 0; i < 70; i++) {
+      boolean leadsBeyond = i == 64;
+      assertThat(other.items().get(i) == longer.items().get(i)).isEqualTo(!leadsBeyond);
+    }
+    Turn branch = turn(conversation(append(Arrays.copyOf(contents, 3), "branch")));
+    assertThat(branch.items().getFirst()).isNotSameAs(whole.items().getFirst());
+  }
+
+  private static String[] append(String[] contents, String... more) {
+    return Stream.concat(Arrays.stream(contents), Arrays.stream(more)).toArray(String[]::new);
   }
 
   @Test
@@ -117,7 +151,7 @@ class ConversationMemoryTest {
     Turn once = memory.recall(messages, FORM);
     Turn again = memory.recall(messages, FORM);
     int shared = 0;
-    while (shared < messages.size() && once.items().get(shared) == again.items().get(shared)) {
+    while (shared < messages.size() && jsons(once).get(shared) == jsons(again).get(shared)) {
       shared++;
     }
     return shared;
