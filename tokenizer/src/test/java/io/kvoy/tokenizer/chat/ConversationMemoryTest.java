@@ -87,7 +87,6 @@ class ConversationMemoryTest {
    * must not keep the others when theirs is forgotten.
    */
   @Test
-  @SuppressWarnings("ReferenceEquality") // the same item, not an equal one
   void conversationThatGoesAnotherWayHasItemsOfItsOwnThatLeadStretches() throws Exception {
     String[] contents = new String[80];
     Arrays.setAll(contents, i -> "message " + i);
@@ -146,7 +145,8 @@ class ConversationMemoryTest {
     assertThat(shared(conversation("same", "answer 5", "question"))).isEqualTo(3);
   }
 
-  /** Messages in front that are remembered as items. */
+  /** Messages in front that are remembered. */
+  @SuppressWarnings("ReferenceEquality") // the same message, not an equal one
   private int shared(List<Json.Obj> messages) throws Exception {
     Turn once = memory.recall(messages, FORM);
     Turn again = memory.recall(messages, FORM);
