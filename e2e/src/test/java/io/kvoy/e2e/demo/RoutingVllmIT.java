@@ -44,6 +44,7 @@ final class RoutingVllmIT {
   @BeforeAll
   static void start() throws IOException, InterruptedException {
     LocalTools tools = LocalTools.find();
+    WORKERS.clear();
     WORKERS.addAll(
         VllmStageWorker.start(
             tools,

@@ -51,6 +51,7 @@ final class TokenSourcesVllmIT {
   @BeforeAll
   static void start() throws IOException, InterruptedException {
     LocalTools tools = LocalTools.find();
+    WORKERS.clear();
     WORKERS.addAll(
         VllmStageWorker.start(
             tools,

@@ -93,6 +93,7 @@ final class PublishedCasesVllmIT {
             List.of(options(tools, "vllm-a"), options(tools, "vllm-b")),
             System.out::println);
     lossy = new LossyEvents(started.get(0));
+    WORKERS.clear();
     WORKERS.addAll(List.of(lossy, started.get(1)));
     stage =
         Stage.start(
