@@ -114,9 +114,14 @@ public final class BodyMemory {
     }
   }
 
+  /** Whether documents of this length are looked for and kept; most requests are shorter. */
+  boolean isFor(int length) {
+    return maxBytes > 0 && length >= minBytes;
+  }
+
   /** The remembered document that has most in common, or about so; null when none has anything. */
   @Nullable Shared find(byte[] body) {
-    if (maxBytes == 0 || body.length < minBytes) {
+    if (!isFor(body.length)) {
       return null;
     }
     Halves now = halves.get();

@@ -95,7 +95,13 @@ public final class JsonReader {
     }
     try {
       Reading reading =
-          new Reading(body, hasByteOrderMark(body) ? 3 : 0, scan.hasSurrogates(), limits, shared);
+          new Reading(
+              body,
+              hasByteOrderMark(body) ? 3 : 0,
+              scan.hasSurrogates(),
+              limits,
+              memory.isFor(body.length),
+              shared);
       Document document = reading.document();
       BodyMemory.Known longest = reading.longest;
       if (longest != null && !document.hasLoneSurrogate()) {
@@ -134,11 +140,12 @@ public final class JsonReader {
     private final boolean hasEncodedSurrogates;
     private final JsonLimits limits;
     private final List<Member> members = new ArrayList<>();
+    private final boolean isRemembered;
     private final BodyMemory.@Nullable Shared shared;
     private byte[] unescaped = NO_BYTES;
     private boolean loneSurrogate;
 
-    /** The longest array of the top-level object. */
+    /** The longest array of the top-level object, if the document is remembered. */
     private BodyMemory.@Nullable Known longest;
 
     /** Whether the text that {@link #runEnd} passed last is ASCII. */
@@ -153,12 +160,14 @@ public final class JsonReader {
         int start,
         boolean hasEncodedSurrogates,
         JsonLimits limits,
+        boolean isRemembered,
         BodyMemory.@Nullable Shared shared) {
       this.body = body;
       this.at = start;
       this.hasEncodedSurrogates = hasEncodedSurrogates;
       this.loneSurrogate = hasEncodedSurrogates;
       this.limits = limits;
+      this.isRemembered = isRemembered;
       this.shared = shared;
     }
 
@@ -234,7 +243,7 @@ public final class JsonReader {
       if (peek() == ']') {
         return leave(EMPTY_ARRAY);
       }
-      if (depth == MEMBER_DEPTH) {
+      if (isRemembered && depth == MEMBER_DEPTH) {
         return memberArray(start);
       }
       List<Json> items = new ArrayList<>();

@@ -351,8 +351,8 @@ final class KeyTable {
   }
 
   /**
-   * Looks into the keys' lines and those behind them, which have every sixth key; notes and counts
-   * those that have only greater keys.
+   * Looks into the keys' lines and those behind them, which have all but every sixth key; notes and
+   * counts the keys for which there are only greater ones.
    */
   private int find(int count, Batch batch, int[] ids) {
     int[] segmentAt = batch.segments;
