@@ -17,13 +17,13 @@ import java.util.List;
 final class BpeModel {
 
   private final MergeTable merges;
-  private final int[] byteIds;
+  private final SingleBytes bytes;
   private final WholeWords wholeWords;
   private final WordCache cache = new WordCache();
 
-  private BpeModel(MergeTable merges, int[] byteIds, WholeWords wholeWords) {
+  private BpeModel(MergeTable merges, SingleBytes bytes, WholeWords wholeWords) {
     this.merges = merges;
-    this.byteIds = byteIds;
+    this.bytes = bytes;
     this.wholeWords = wholeWords;
   }
 
@@ -41,7 +41,8 @@ final class BpeModel {
    */
   static BpeModel build(
       List<VocabularyEntry> entries, int[] byteIds, MergeTable merges, boolean ignoreMerges) {
-    var merger = new Merger(merges, byteIds);
+    var singleBytes = new SingleBytes(byteIds, merges);
+    var merger = new Merger(merges, singleBytes);
     var wholeWords = new WholeWords(entries.stream().mapToInt(e -> e.bytes.length).toArray());
     for (VocabularyEntry entry : entries) {
       byte[] bytes = entry.bytes;
@@ -50,17 +51,20 @@ final class BpeModel {
         wholeWords.put(bytes, entry.id);
       }
     }
-    return new BpeModel(merges, byteIds.clone(), wholeWords);
+    return new BpeModel(merges, singleBytes, wholeWords);
   }
 
   /** Heap taken, by estimate. */
   long memoryBytes() {
-    return merges.memoryBytes() + wholeWords.memoryBytes() + cache.memoryBytes();
+    return merges.memoryBytes()
+        + bytes.memoryBytes()
+        + wholeWords.memoryBytes()
+        + cache.memoryBytes();
   }
 
   /** A merger for this model, for one thread. */
   Merger newMerger() {
-    return new Merger(merges, byteIds);
+    return new Merger(merges, bytes);
   }
 
   /** Appends the ids of one word. */

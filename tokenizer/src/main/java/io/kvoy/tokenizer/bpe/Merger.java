@@ -18,9 +18,7 @@ final class Merger {
   private static final int SCAN_MAX_BYTES = 24;
 
   private final MergeTable merges;
-
-  /** Id of each single byte. */
-  private final int[] byteIds;
+  private final SingleBytes bytes;
 
   private int[] ids = new int[64];
 
@@ -34,9 +32,9 @@ final class Merger {
   private long[] heap = new long[0];
   private int heapSize;
 
-  Merger(MergeTable merges, int[] byteIds) {
+  Merger(MergeTable merges, SingleBytes bytes) {
     this.merges = merges;
-    this.byteIds = byteIds;
+    this.bytes = bytes;
   }
 
   /** Merges the word; its tokens are then the first ones of {@link #ids}. */
@@ -47,10 +45,10 @@ final class Merger {
       ranks = new int[length];
     }
     for (int i = 0; i < length; i++) {
-      ids[i] = byteIds[utf8[start + i] & 0xFF];
+      ids[i] = bytes.id(utf8[start + i]);
     }
     for (int i = 0; i + 1 < length; i++) {
-      ranks[i] = merges.rank(ids[i], ids[i + 1]);
+      ranks[i] = bytes.rank(utf8[start + i], utf8[start + i + 1]);
     }
     return length <= SCAN_MAX_BYTES ? mergeByScan(length) : mergeByHeap(length);
   }

@@ -10,17 +10,17 @@ import org.jspecify.annotations.Nullable;
  * older one, or none.
  *
  * <p>Bounded: {@link #SLOTS} entries of at most {@link #MAX_WORD_BYTES} bytes and as many ids,
- * under 10 MiB when every word has the full length, about 3 MiB with ordinary text.
+ * under 20 MiB when every word has the full length, about 6 MiB with ordinary text.
  */
 final class WordCache {
 
-  private static final int SLOTS = 1 << 15;
+  private static final int SLOTS = 1 << 16;
 
   /** Longer words are seldom seen twice. */
   static final int MAX_WORD_BYTES = 48;
 
   /** With ordinary text in every place. */
-  private static final long ORDINARY_BYTES = 3L << 20;
+  private static final long ORDINARY_BYTES = 6L << 20;
 
   private final @Nullable Entry[] slots = new @Nullable Entry[SLOTS];
 

@@ -61,10 +61,15 @@ public final class KnownItem {
     KnownItem same = new KnownItem(json, leads);
     same.traces = traces;
     same.maxChars = maxChars;
-    same.stretches =
-        Arrays.stream(stretches)
-            .filter(stretch -> stretch.traces().length < items)
-            .toArray(Stretch[]::new);
+    Stretch[] all = stretches;
+    Stretch[] kept = new Stretch[all.length];
+    int count = 0;
+    for (Stretch stretch : all) {
+      if (stretch.traces().length < items) {
+        kept[count++] = stretch;
+      }
+    }
+    same.stretches = count == 0 ? NO_STRETCHES : Arrays.copyOf(kept, count);
     return same;
   }
 
