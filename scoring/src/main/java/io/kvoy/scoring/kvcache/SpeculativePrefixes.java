@@ -24,10 +24,10 @@ import java.util.function.LongSupplier;
  *
  * <p>A look-up asks for hundreds of blocks, of which mostly none or a few are entered, and then for
  * the same workers from one block to the next. So each place has a <em>signature</em>, the sum of a
- * secret number of each entry's worker and end: 0 for none, and the same again for the same
- * workers, whose entries then need not be read. Two sets of entries have one signature with odds of
- * 1 in 2 billion; a worker's match may then be too short. Where an entry lies is secret ({@link
- * Scatter}).
+ * secret number of each entry's worker: 0 for none, and the same again for the same workers, whose
+ * entries then need not be read if none was overdue. Two sets of entries have one signature with
+ * odds of 1 in 2 billion; a worker's match may then be too short. Where an entry lies is secret
+ * ({@link Scatter}).
  *
  * <p>Any thread. Writers lock one of 64 stripes for some nanoseconds; {@link #merge} takes no lock.
  */
@@ -316,9 +316,9 @@ public final class SpeculativePrefixes implements Placements {
     return who >>> SLOT_BITS;
   }
 
-  /** A secret number of one life of a worker and the end of its entry, never 0. */
-  private static int signature(long who, long deadline) {
-    return (int) (Scatter.SECRET.of(who ^ deadline * 0x9E3779B97F4A7C15L) >>> 32) | 1;
+  /** A secret number of one life of a worker, never 0. */
+  private static int signature(long who) {
+    return (int) (Scatter.SECRET.of(who) >>> 32) | 1;
   }
 
   private final class Stripe {
@@ -363,7 +363,6 @@ public final class SpeculativePrefixes implements Placements {
         } else if (keys[at] == key && whos[at] == who) {
           uses[at]++;
           if (deadline - deadlines[at] > 0) {
-            signatures[place(key)] += signature(who, deadline) - signature(who, deadlines[at]);
             begin();
             deadlines[at] = deadline;
             end();
@@ -382,7 +381,7 @@ public final class SpeculativePrefixes implements Placements {
       deadlines[target] = deadline;
       end();
       uses[target] = 1;
-      signatures[place(key)] += signature(who, deadline);
+      signatures[place(key)] += signature(who);
       live.increment();
     }
 
@@ -419,7 +418,7 @@ public final class SpeculativePrefixes implements Placements {
     }
 
     private void free(int at, LongAdder reason) {
-      signatures[place(keys[at])] -= signature(whos[at], deadlines[at]);
+      signatures[place(keys[at])] -= signature(whos[at]);
       begin();
       keys[at] = 0;
       end();
@@ -440,7 +439,8 @@ public final class SpeculativePrefixes implements Placements {
      * Without the lock: a stripe that changes meanwhile is read again; after too many tries it
      * expects nothing.
      *
-     * @return the sum of the signatures of the key's entries
+     * @return the sum of the signatures of the key's entries; 0 when one of them is overdue, whose
+     *     worker may have a later entry in front of it
      */
     int expect(long key, int depth, PrefixMatch match, long now, Scratch scratch) {
       int mask = keys.length - 1;
@@ -449,13 +449,15 @@ public final class SpeculativePrefixes implements Placements {
         int before = (int) VERSION.getAcquire(this);
         int told = 0;
         int count = 0;
+        boolean isOverdue = false;
         for (int i = 0; i < WINDOW; i++) {
           int at = home + i & mask;
           if (keys[at] == key) {
             long who = whos[at];
-            long deadline = deadlines[at];
-            told += signature(who, deadline);
-            if (deadline - now > 0 && !scratch.isMet(who)) {
+            told += signature(who);
+            if (deadlines[at] - now <= 0) {
+              isOverdue = true;
+            } else if (!scratch.isMet(who)) {
               scratch.heard[count++] = who;
             }
           }
@@ -467,7 +469,7 @@ public final class SpeculativePrefixes implements Placements {
             scratch.meet(who);
             match.expect(slotOf(who), lifeOf(who), depth);
           }
-          return told;
+          return isOverdue ? 0 : told;
         }
         Thread.onSpinWait();
       }

@@ -148,6 +148,19 @@ class SpeculativePrefixesTest {
   }
 
   @Test
+  void overdueEndOfAConversationDoesNotHideItsBeginningThatWasUsedSince() {
+    int[] whole = Fleet.ids(1, 16 * 64);
+    int[] beginning = Arrays.copyOf(whole, 16 * 32);
+    route(worker, keys(whole));
+    now += TTL / 2;
+    speculative.routed(worker, keys(beginning), new PrefixMatch(), TTL);
+    now += TTL / 2;
+
+    assertThat(expected(worker, keys(Fleet.concat(whole, Fleet.ids(9000, 20)))))
+        .isBetween(16 * (32 - 7), 16 * 32);
+  }
+
+  @Test
   void overdueEntriesThatNobodyMeetsAreSweptAway() {
     route(worker, keys(Fleet.ids(1, 100)));
     now += TTL;
