@@ -41,6 +41,12 @@ public final class SpeculativePrefixes implements Placements {
 
   private static final int PATIENCE = 100;
 
+  /**
+   * Places of signatures for each entry: in a full table four of five places that a look-up asks
+   * for then have nobody else's entry.
+   */
+  private static final int SPARSE = 4;
+
   /** Slots of workers that fit an entry: more than any fleet has. */
   private static final int SLOT_BITS = 20;
 
@@ -100,9 +106,9 @@ public final class SpeculativePrefixes implements Placements {
   public SpeculativePrefixes(int capacity, LongSupplier nanoClock) {
     int perStripe = Integer.highestOneBit(Math.max(WINDOW, (capacity - 1) / STRIPES)) * 2;
     for (int i = 0; i < STRIPES; i++) {
-      stripes[i] = new Stripe(i * perStripe, perStripe);
+      stripes[i] = new Stripe(perStripe);
     }
-    signatures = new int[STRIPES * perStripe];
+    signatures = new int[SPARSE * STRIPES * perStripe];
     placeShift = 64 - Integer.numberOfTrailingZeros(signatures.length);
     this.nanoClock = nanoClock;
   }
@@ -170,12 +176,13 @@ public final class SpeculativePrefixes implements Placements {
       seen[i] = signatures[place(keys.key(depths[i] - 1))];
     }
     // From the deepest: a worker that has been met there has no more to say before.
+    // The signature of workers that have all been met.
     int settled = 0;
     for (int i = 0; i < count; i++) {
       if (seen[i] != 0 && seen[i] != settled) {
         long key = keys.key(depths[i] - 1);
         int told = stripe(key).expect(key, depths[i], match, now, scratch);
-        settled = told == seen[i] ? told : 0;
+        settled = told == 0 ? settled : told;
       }
     }
   }
@@ -323,7 +330,6 @@ public final class SpeculativePrefixes implements Placements {
 
   private final class Stripe {
     int version;
-    private final int firstPlace;
 
     /** By slot of the stripe: the block's key, 0 for a free slot. */
     private final long[] keys;
@@ -334,24 +340,27 @@ public final class SpeculativePrefixes implements Placements {
     /** Requests that expect the block; under the lock only. */
     private final int[] uses;
 
-    Stripe(int firstPlace, int capacity) {
-      this.firstPlace = firstPlace;
+    Stripe(int capacity) {
       keys = new long[capacity];
       whos = new long[capacity];
       deadlines = new long[capacity];
       uses = new int[capacity];
     }
 
+    private int home(long key) {
+      return place(key) / SPARSE & (keys.length - 1);
+    }
+
     /** Loads what {@link #add} will look at; without the lock, since its value means nothing. */
     long touch(long key) {
-      int at = place(key) - firstPlace;
+      int at = home(key);
       int end = (at + WINDOW - 1) & (keys.length - 1);
       return keys[at] + keys[end] + deadlines[at] + whos[at] + uses[at] + signatures[place(key)];
     }
 
     synchronized void add(long key, long who, long deadline, long now) {
       int mask = keys.length - 1;
-      int home = place(key) - firstPlace;
+      int home = home(key);
       int target = -1;
       for (int i = 0; i < WINDOW; i++) {
         int at = home + i & mask;
@@ -387,7 +396,7 @@ public final class SpeculativePrefixes implements Placements {
 
     synchronized void remove(long key, long who, boolean forAll, LongAdder reason) {
       int mask = keys.length - 1;
-      int home = place(key) - firstPlace;
+      int home = home(key);
       for (int i = 0; i < WINDOW; i++) {
         int at = home + i & mask;
         if (keys[at] == key && whos[at] == who) {
@@ -439,12 +448,12 @@ public final class SpeculativePrefixes implements Placements {
      * Without the lock: a stripe that changes meanwhile is read again; after too many tries it
      * expects nothing.
      *
-     * @return the sum of the signatures of the key's entries; 0 when one of them is overdue, whose
-     *     worker may have a later entry in front of it
+     * @return the sum of the signatures of the key's entries; 0 when there is none, or one that is
+     *     overdue, whose worker may have a later one further to the front
      */
     int expect(long key, int depth, PrefixMatch match, long now, Scratch scratch) {
       int mask = keys.length - 1;
-      int home = place(key) - firstPlace;
+      int home = home(key);
       for (int attempt = 0; attempt < PATIENCE; attempt++) {
         int before = (int) VERSION.getAcquire(this);
         int told = 0;
