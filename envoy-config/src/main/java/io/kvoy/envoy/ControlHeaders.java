@@ -24,6 +24,18 @@ public final class ControlHeaders {
   /** The older name of {@link #SLO_TTFT}, which wins where both are given. */
   public static final String SLO_TTFT_OLD = "x-slo-ttft-ms";
 
+  /** Class of the request, by name. */
+  public static final String OBJECTIVE = "x-llm-d-inference-objective";
+
+  /** The older name of {@link #OBJECTIVE}, which wins where both are given. */
+  public static final String OBJECTIVE_OLD = "x-gateway-inference-objective";
+
+  /** On whose behalf a request is made. */
+  public static final String FAIRNESS_ID = "x-llm-d-inference-fairness-id";
+
+  /** The older name of {@link #FAIRNESS_ID}, which wins where both are given. */
+  public static final String FAIRNESS_ID_OLD = "x-gateway-inference-fairness-id";
+
   /**
    * Headers in which clients name the session that a request belongs to, the first one counts.
    * Workers see them.
@@ -63,8 +75,8 @@ public final class ControlHeaders {
    */
   public static final List<String> IDENTITY =
       List.of(
-          "x-llm-d-inference-fairness-id",
-          "x-gateway-inference-fairness-id",
+          FAIRNESS_ID,
+          FAIRNESS_ID_OLD,
           "x-llm-d-model-name-rewrite",
           "x-gateway-model-name-rewrite",
           "x-kvoy-tenant",
@@ -76,12 +88,7 @@ public final class ControlHeaders {
    */
   public static final List<String> REQUEST_CONTROL =
       List.of(
-          "x-llm-d-inference-objective",
-          "x-gateway-inference-objective",
-          SLO_TTFT,
-          "x-llm-d-slo-tpot-ms",
-          SLO_TTFT_OLD,
-          "x-slo-tpot-ms");
+          OBJECTIVE, OBJECTIVE_OLD, SLO_TTFT, "x-llm-d-slo-tpot-ms", SLO_TTFT_OLD, "x-slo-tpot-ms");
 
   private ControlHeaders() {}
 }

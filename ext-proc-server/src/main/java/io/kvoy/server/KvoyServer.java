@@ -53,6 +53,7 @@ import io.kvoy.server.metrics.PoolMeters;
 import io.kvoy.server.metrics.ServerMeters;
 import io.kvoy.server.metrics.TokenizerState;
 import io.kvoy.server.parity.ParityChecker;
+import io.kvoy.server.queue.WaitingRoom;
 import io.kvoy.server.reports.ReportServer;
 import io.kvoy.server.tls.ServerIdentity;
 import io.kvoy.server.tokens.TokenSources;
@@ -220,6 +221,8 @@ public final class KvoyServer implements AutoCloseable {
             () -> config.config().parity(),
             NANO_CLOCK,
             settings.logging().repeatPeriod());
+    WaitingRoom<RoutingDecision> waitingRoom = new WaitingRoom<>(NANO_CLOCK);
+    closing.add("queue", waitingRoom::close);
     BodyMemory bodies = new BodyMemory(settings.tokenizers().memory().bytes());
     RoutingPipeline pipeline =
         new RoutingPipeline(
@@ -237,7 +240,8 @@ public final class KvoyServer implements AutoCloseable {
                     Math.min(Integer.MAX_VALUE, config.config().limits().maxDecodedBody().bytes()),
             new ParseOptions(new JsonReader(JsonLimits.DEFAULTS, bodies), null),
             parity,
-            homes);
+            homes,
+            waitingRoom);
 
     KvSourceDiscovery discovery = new KvSourceDiscovery(registry);
     closing.add("kv discovery", discovery::close);

@@ -4,6 +4,7 @@ package io.kvoy.server;
 import io.kvoy.inference.ApiKind;
 import io.kvoy.server.feedback.Dispatch;
 import io.kvoy.server.metrics.RequestOutcome;
+import io.kvoy.server.queue.WaitingRoom;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
@@ -17,6 +18,13 @@ public sealed interface RoutingDecision {
    * @param edited the body to send in place of the client's, null for the client's own
    */
   record Route(Dispatch dispatch, @Nullable EditedBody edited) implements RoutingDecision {}
+
+  /**
+   * It waits: the decision comes later.
+   *
+   * @param place to be left when nobody wants the decision any more
+   */
+  record Wait(WaitingRoom.Place<RoutingDecision> place) implements RoutingDecision {}
 
   /**
    * Answer it here.

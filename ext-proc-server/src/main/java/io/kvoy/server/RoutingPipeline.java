@@ -29,12 +29,14 @@ import io.kvoy.scoring.pick.PickRequest;
 import io.kvoy.scoring.pick.PickRequest.CacheKnowledge;
 import io.kvoy.scoring.pick.PickRequest.Tokens;
 import io.kvoy.scoring.pick.Picker;
+import io.kvoy.server.config.ModelPool;
 import io.kvoy.server.feedback.Dispatch;
 import io.kvoy.server.feedback.Feedback;
 import io.kvoy.server.feedback.ResponseHomes;
 import io.kvoy.server.feedback.Sessions;
 import io.kvoy.server.metrics.RequestOutcome;
 import io.kvoy.server.metrics.ResponseHome;
+import io.kvoy.server.queue.WaitingRoom;
 import io.kvoy.server.tokens.WorkerTokens;
 import io.kvoy.tokenizer.Tokenization;
 import java.time.Duration;
@@ -106,6 +108,7 @@ public final class RoutingPipeline {
   private final ParseOptions parsing;
   private final RoutedObserver routed;
   private final ResponseHomes homes;
+  private final WaitingRoom<RoutingDecision> waitingRoom;
   private final Sessions sessions = new Sessions(SESSIONS);
 
   /**
@@ -117,6 +120,7 @@ public final class RoutingPipeline {
    * @param parsing how bodies are read
    * @param routed told of every request that got a worker
    * @param homes where answers that a request may continue were made
+   * @param waitingRoom where requests wait that no worker can take
    */
   public RoutingPipeline(
       Supplier<PoolTable> pools,
@@ -131,7 +135,8 @@ public final class RoutingPipeline {
       IntSupplier maxDecodedBytes,
       ParseOptions parsing,
       RoutedObserver routed,
-      ResponseHomes homes) {
+      ResponseHomes homes,
+      WaitingRoom<RoutingDecision> waitingRoom) {
     this.pools = pools;
     this.fleet = fleet;
     this.index = index;
@@ -145,6 +150,7 @@ public final class RoutingPipeline {
     this.parsing = parsing;
     this.routed = routed;
     this.homes = homes;
+    this.waitingRoom = waitingRoom;
   }
 
   // ---- understand: bytes to block keys ----
@@ -334,38 +340,112 @@ public final class RoutingPipeline {
 
   // ---- decide: block keys to a worker ----
 
-  /** Chooses a worker and books the request on it, in one step. To be called once per request. */
+  /** As below, for a request that cannot wait. */
   public RoutingDecision decide(Understanding understanding) {
+    return decide(understanding, null);
+  }
+
+  /**
+   * Chooses a worker and books the request on it, in one step. To be called once per request.
+   *
+   * @param later told the decision when it is {@link RoutingDecision.Wait} now, once and on another
+   *     thread, unless the place was left; null for a request that cannot wait
+   */
+  public RoutingDecision decide(
+      Understanding understanding, @Nullable Consumer<? super RoutingDecision> later) {
     return switch (understanding) {
       case Understanding.Refused(RequestHead head, RoutingDecision.Reject reject) -> {
         rejected(head.api(), reject.outcome());
         yield reject;
       }
-      case Understanding.Routable routable ->
-          route(routable, new World(fleet.get(), pools.get(), nanoClock.getAsLong()));
+      case Understanding.Routable routable -> {
+        ModelPool.Queue queue = routable.pool().config().queue().orElse(null);
+        yield later == null || queue == null || routable.head().api() == ApiKind.OTHER
+            ? noted(routable, route(routable, false))
+            : routeOrWait(routable, queue, later);
+      }
     };
   }
 
-  private RoutingDecision route(Understanding.Routable request, World world) {
+  private RoutingDecision routeOrWait(
+      Understanding.Routable request,
+      ModelPool.Queue queue,
+      Consumer<? super RoutingDecision> later) {
+    Wishes wishes = request.head().wishes();
+    int priority = queue.priority(wishes.objective());
+    String pool = request.pool().name();
+    RoutingDecision refusal =
+        RoutingDecision.Reject.of(request.head().api(), RequestOutcome.SATURATED);
+    // Nobody overtakes those who wait.
+    if (!waitingRoom.isBehind(pool, priority)) {
+      RoutingDecision decision = route(request, false);
+      if (decision instanceof RoutingDecision.Route || priority < 0) {
+        return noted(request, decision);
+      }
+      refusal = decision;
+    }
+    WaitingRoom.Place<RoutingDecision> place =
+        priority < 0
+            ? null
+            : waitingRoom.enter(
+                pool,
+                new WaitingRoom.Guest<>(
+                    priority,
+                    queue.flow(wishes.fairnessId()),
+                    () ->
+                        route(request, true) instanceof RoutingDecision.Route route ? route : null,
+                    () ->
+                        RoutingDecision.Reject.of(
+                            request.head().api(), RequestOutcome.QUEUE_EXPIRED),
+                    decision -> later.accept(noted(request, decision)),
+                    RoutingPipeline::undo,
+                    request.pool().meters()),
+                queue.maxWaiting(),
+                queue.timeout());
+    return place == null ? noted(request, refusal) : new RoutingDecision.Wait(place);
+  }
+
+  /** Gives back what was booked for somebody who has left. */
+  public static void undo(RoutingDecision decision) {
+    if (decision instanceof RoutingDecision.Route(Dispatch dispatch, var _)) {
+      dispatch.aborted();
+    }
+  }
+
+  private RoutingDecision noted(Understanding.Routable request, RoutingDecision decision) {
+    if (decision instanceof RoutingDecision.Reject reject) {
+      feedback.rejected(request.pool(), request.head().api(), reject.outcome());
+    }
+    return decision;
+  }
+
+  /**
+   * @param isKnown whether it could not be placed before
+   */
+  private RoutingDecision route(Understanding.Routable request, boolean isKnown) {
+    World world = new World(fleet.get(), pools.get(), nanoClock.getAsLong());
     List<Worker> candidates = candidates(request, world);
-    Worker home = home(request, candidates, world);
-    RoutingDecision decision = route(request, world, home == null ? candidates : List.of(home));
+    Worker home = home(request, candidates, world, isKnown);
+    RoutingDecision decision =
+        route(request, world, home == null ? candidates : List.of(home), isKnown);
     if (home != null && decision instanceof RoutingDecision.Reject && candidates.size() > 1) {
       // An answer without its past is still better said by the worker than by us.
-      return route(request, world, candidates);
+      return route(request, world, candidates, true);
     }
     return decision;
   }
 
   private RoutingDecision route(
-      Understanding.Routable request, World world, List<Worker> candidates) {
+      Understanding.Routable request, World world, List<Worker> candidates, boolean isKnown) {
     long lookUpStart = nanoClock.getAsLong();
-    List<PrefixMatch> matches = lookUp(request, candidates);
+    List<PrefixMatch> matches = lookUp(request, candidates, isKnown);
     if (request.exact()) {
       request.pool().meters().lookupDuration(nanoClock.getAsLong() - lookUpStart);
     }
     PickRequest wanted = pickRequest(request, candidates, matches);
-    return switch (picker.pick(wanted, world.fleet())) {
+    Pick pick =
+        isKnown ? picker.pickAgain(wanted, world.fleet()) : picker.pick(wanted, world.fleet());
+    return switch (pick) {
       case Pick.Picked picked -> {
         for (int i = 0; i < matches.size(); i++) {
           PrefixMatch match = matches.get(i);
@@ -381,15 +461,11 @@ public final class RoutingPipeline {
         routed.routed(request, picked.worker());
         yield new RoutingDecision.Route(dispatch, request.edited());
       }
-      case Pick.Saturated saturated -> {
-        feedback.rejected(request.pool(), request.head().api(), RequestOutcome.SATURATED);
-        yield RoutingDecision.Reject.of(request.head().api(), RequestOutcome.SATURATED)
-            .retryAfter(saturated.retryAfter());
-      }
-      case Pick.NoCandidate _ -> {
-        feedback.rejected(request.pool(), request.head().api(), RequestOutcome.NO_CANDIDATE);
-        yield RoutingDecision.Reject.of(request.head().api(), RequestOutcome.NO_CANDIDATE);
-      }
+      case Pick.Saturated saturated ->
+          RoutingDecision.Reject.of(request.head().api(), RequestOutcome.SATURATED)
+              .retryAfter(saturated.retryAfter());
+      case Pick.NoCandidate _ ->
+          RoutingDecision.Reject.of(request.head().api(), RequestOutcome.NO_CANDIDATE);
     };
   }
 
@@ -416,7 +492,7 @@ public final class RoutingPipeline {
    * nobody ready holds it.
    */
   private @Nullable Worker home(
-      Understanding.Routable request, List<Worker> candidates, World world) {
+      Understanding.Routable request, List<Worker> candidates, World world, boolean isKnown) {
     String id = continued(request);
     if (id == null) {
       return null;
@@ -430,7 +506,9 @@ public final class RoutingPipeline {
                 : !candidates.contains(home) || !world.fleet().health(home).isReady()
                     ? ResponseHome.NOT_READY
                     : ResponseHome.FOUND;
-    request.pool().meters().responseHome(found);
+    if (!isKnown) {
+      request.pool().meters().responseHome(found);
+    }
     return found == ResponseHome.FOUND ? home : null;
   }
 
@@ -447,14 +525,17 @@ public final class RoutingPipeline {
   }
 
   /** One look-up per prompt; a request may carry several. */
-  private List<PrefixMatch> lookUp(Understanding.Routable request, List<Worker> candidates) {
+  private List<PrefixMatch> lookUp(
+      Understanding.Routable request, List<Worker> candidates, boolean isKnown) {
     List<PrefixMatch> matches = new ArrayList<>(request.prompts().size());
     for (BlockKeys prompt : request.prompts()) {
       PrefixMatch match = new PrefixMatch();
       index.lookup(prompt, candidates, match);
       speculative.merge(prompt, match);
       ownKeys.discount(prompt, candidates, match);
-      request.pool().meters().lookup(isHit(candidates, match));
+      if (!isKnown) {
+        request.pool().meters().lookup(isHit(candidates, match));
+      }
       matches.add(match);
     }
     return matches;

@@ -29,6 +29,7 @@ import io.kvoy.server.feedback.Feedback;
 import io.kvoy.server.feedback.ResponseHomes;
 import io.kvoy.server.feedback.WorkerMeterBook;
 import io.kvoy.server.metrics.KvoyMetrics;
+import io.kvoy.server.queue.WaitingRoom;
 import io.kvoy.tokenizer.PromptTokenizer;
 import io.kvoy.tokenizer.Tokenization;
 import java.time.Duration;
@@ -41,6 +42,11 @@ import java.util.function.LongSupplier;
 public final class PipelineRig implements AutoCloseable {
   private static final LongSupplier CLOCK = System::nanoTime;
 
+  private static final List<WorkerSpec> WORKERS =
+      List.of(
+          WorkerSpec.ready("pool", "a", new Endpoint("10.0.0.1", 8000)),
+          WorkerSpec.ready("pool", "b", new Endpoint("2001:db8::7", 8000)));
+
   public final KvoyMetrics metrics = new KvoyMetrics();
   public final RoutingPipeline pipeline;
 
@@ -52,6 +58,7 @@ public final class PipelineRig implements AutoCloseable {
   private final TtftPredictor predictor = new TtftPredictor(LearningSettings.DEFAULTS, CLOCK);
   private final PrefixIndex index;
   private final DecisionLog decisions = new DecisionLog(16, 1);
+  private final WaitingRoom<RoutingDecision> waitingRoom = new WaitingRoom<>(CLOCK);
   private final AtomicInteger tokenized = new AtomicInteger();
 
   public PipelineRig() {
@@ -72,11 +79,7 @@ public final class PipelineRig implements AutoCloseable {
     LoadBook loads = new LoadBook(CLOCK, Duration.ofSeconds(2));
     WorkerMeterBook meters = new WorkerMeterBook(metrics, ledger, loads, predictor);
     registry.listen(meters);
-    registry.apply(
-        "pool",
-        List.of(
-            WorkerSpec.ready("pool", "a", new Endpoint("10.0.0.1", 8000)),
-            WorkerSpec.ready("pool", "b", new Endpoint("2001:db8::7", 8000))));
+    registry.apply("pool", WORKERS);
     SpeculativePrefixes speculative = new SpeculativePrefixes(1024, CLOCK);
     OwnKeyCheck ownKeys = new OwnKeyCheck(CLOCK, OwnKeyCheck.Verdicts.UNHEARD);
     index = new PrefixIndex(new PrefixIndexConfig(16, 1024), speculative, ownKeys);
@@ -112,7 +115,8 @@ public final class PipelineRig implements AutoCloseable {
             () -> 1 << 20,
             ParseOptions.DEFAULTS,
             (_, _) -> {},
-            homes);
+            homes,
+            waitingRoom);
   }
 
   private Tokenization tokenize(Prompt prompt) {
@@ -125,6 +129,11 @@ public final class PipelineRig implements AutoCloseable {
     var newest = decisions.latest(1);
     var outcome = newest.isEmpty() ? null : newest.getFirst().outcome();
     return outcome == null ? -1 : outcome.promptTokens().orElse(-1);
+  }
+
+  /** Takes both workers away, or brings them back as new ones. */
+  public void setPresent(boolean present) {
+    registry.apply("pool", present ? WORKERS : List.of());
   }
 
   /** Makes both workers known to the index as such that publish no events. */
@@ -214,6 +223,7 @@ public final class PipelineRig implements AutoCloseable {
 
   @Override
   public void close() {
+    waitingRoom.close();
     metrics.close();
   }
 }

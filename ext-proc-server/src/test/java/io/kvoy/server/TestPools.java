@@ -13,17 +13,23 @@ public final class TestPools {
 
   /** A pool that serves {@code models} by a folder. */
   public static ModelPool pool(String name, List<String> models, boolean injectUsage) {
-    return pool(name, models, false, 0, injectUsage);
+    return pool(name, models, false, 0, injectUsage, Optional.empty());
+  }
+
+  /** One whose requests may wait. */
+  public static ModelPool queueing(
+      String name, List<String> models, boolean refuseOverTarget, ModelPool.Queue queue) {
+    return pool(name, models, refuseOverTarget, 0, false, Optional.of(queue));
   }
 
   /** One that refuses what would wait longer than two seconds. */
   public static ModelPool refusing(String name, List<String> models) {
-    return pool(name, models, true, 0, false);
+    return pool(name, models, true, 0, false, Optional.empty());
   }
 
   /** A pool that names a further worker behind the picked one. */
   public static ModelPool withFallback(String name, List<String> models) {
-    return pool(name, models, false, 1, false);
+    return pool(name, models, false, 1, false, Optional.empty());
   }
 
   private static ModelPool pool(
@@ -31,7 +37,8 @@ public final class TestPools {
       List<String> models,
       boolean refuseOverTarget,
       int fallbacks,
-      boolean injectUsage) {
+      boolean injectUsage,
+      Optional<ModelPool.Queue> queue) {
     return new ModelPool(
         name,
         models,
@@ -49,6 +56,7 @@ public final class TestPools {
         refuseOverTarget,
         fallbacks,
         injectUsage,
+        queue,
         List.of());
   }
 }

@@ -116,7 +116,7 @@ record LeafType<T>(
 
   /** The leaf type of a Java type, or null when the type is no leaf. */
   static @Nullable LeafType<?> of(Class<?> type) {
-    LeafType<?> own = TYPES.get(type);
+    LeafType<?> own = TYPES.get(type == Integer.class ? int.class : type);
     return own != null ? own : WORDS.get(type);
   }
 

@@ -29,6 +29,7 @@ import java.util.Optional;
  * @param targetTtft time to first token that counts as good
  * @param refuseOverTarget whether requests that would wait longer than the target are refused
  * @param injectUsage whether streams that report no usage are made to
+ * @param queue how requests wait that no worker can take; empty when they do not
  * @param workers at least one
  */
 public record ModelPool(
@@ -142,6 +143,13 @@ public record ModelPool(
                     + " of the answer again. Needs answers to pass through Kvoy in line.",
             fallback = "false")
         boolean injectUsage,
+    @Setting(
+            doc =
+                "Let inference requests wait while no worker is ready, or while all would be later"
+                    + " than `targetTtft` with `refuseOverTarget`. An empty mapping takes the"
+                    + " defaults.",
+            unset = "they are refused at once")
+        Optional<Queue> queue,
     @Setting(doc = "The workers.", required = true, minItems = 1, maxItems = 4096)
         List<StaticWorker> workers) {
 
@@ -170,6 +178,7 @@ public record ModelPool(
         refuseOverTarget,
         fallbacks,
         injectUsage,
+        queue,
         workers);
   }
 
@@ -204,6 +213,61 @@ public record ModelPool(
           contentFormat.orElse(null),
           defaultKwargs.map(TextForm::jsonObject).orElse(Json.Obj.of(Map.of())),
           excludeToolsWhenToolChoiceNone);
+    }
+  }
+
+  /**
+   * How requests wait.
+   *
+   * @param maxWaiting requests of this pool at once
+   * @param timeout longest wait
+   * @param objectives priority by the name of an objective
+   * @param trustHeaders whether clients cannot write the headers that name objective and flow
+   */
+  public record Queue(
+      @Setting(
+              doc = "Most requests that wait at once; a further one is refused.",
+              fallback = "256",
+              min = "1",
+              max = "100000")
+          int maxWaiting,
+      @Setting(
+              doc =
+                  "Longest wait; then the answer is 503 with `retry-after`. Must be shorter than the"
+                      + " proxy waits for Kvoy (30 s in configurations of Kvoy's own).",
+              fallback = "20s",
+              min = "10ms",
+              max = "10m")
+          Duration timeout,
+      @Setting(
+              doc =
+                  "Priority by objective, such as `batch: -1`; any other has 0. Higher ones are"
+                      + " served first, always. Negative ones never wait. Needs `trustHeaders`.",
+              unset = "all requests have the same priority",
+              maxItems = 4096,
+              form = TextForm.WORKER_NAME)
+          Map<String, Integer> objectives,
+      @Setting(
+              doc =
+                  "Take the objective from `x-llm-d-inference-objective`, and the flow, which takes"
+                      + " turns with others of the same priority, from"
+                      + " `x-llm-d-inference-fairness-id`. Only where the proxy writes both itself:"
+                      + " otherwise a client could choose its own priority.",
+              fallback = "false")
+          boolean trustHeaders) {
+
+    public Queue {
+      objectives = Map.copyOf(objectives);
+    }
+
+    /** Priority of a request with that objective. */
+    public int priority(String objective) {
+      return trustHeaders ? objectives.getOrDefault(objective, 0) : 0;
+    }
+
+    /** Who takes turns with whom. */
+    public String flow(String fairnessId) {
+      return trustHeaders ? fairnessId : "";
     }
   }
 

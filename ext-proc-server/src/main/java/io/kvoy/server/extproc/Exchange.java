@@ -22,6 +22,7 @@ import io.kvoy.server.Understanding;
 import io.kvoy.server.feedback.Dispatch;
 import io.kvoy.server.metrics.RequestOutcome;
 import io.kvoy.server.metrics.StreamEnd;
+import io.kvoy.server.queue.WaitingRoom;
 import io.netty.util.Timeout;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
@@ -52,7 +53,8 @@ import org.slf4j.LoggerFactory;
  * <tr><td>HEADERS</td><td>request headers that end the request, an upgrade, or a mode without a whole body</td><td>DECIDING</td></tr>
  * <tr><td>BODY</td><td>end of stream or trailers</td><td>DECIDING</td></tr>
  * <tr><td>BODY</td><td>over the size limit, or too slow</td><td>CLOSED (413, 408)</td></tr>
- * <tr><td>DECIDING</td><td>understood, or the deadline (then by load alone)</td><td>ROUTED or CLOSED (rejected)</td></tr>
+ * <tr><td>DECIDING</td><td>understood, or the deadline (then by load alone)</td><td>ROUTED, WAITING or CLOSED (rejected)</td></tr>
+ * <tr><td>WAITING</td><td>a worker can take it, or its time is over</td><td>ROUTED or CLOSED (rejected)</td></tr>
  * <tr><td>ROUTED</td><td>end of the response, seen or told by a trailer</td><td>ENDED</td></tr>
  * <tr><td>ROUTED</td><td>last request answer sent, when the answer comes another way</td><td>ENDED (the book goes on)</td></tr>
  * <tr><td>any</td><td>stream cancelled or broken</td><td>CLOSED; a routed request that had not ended is aborted</td></tr>
@@ -81,6 +83,8 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     UNSEEN,
     BODY,
     DECIDING,
+    /** No worker can take it yet. */
+    WAITING,
     ROUTED,
     ENDED,
     CLOSED
@@ -168,6 +172,10 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   @GuardedBy("this")
   private @Nullable Dispatch dispatch;
 
+  /** Where it waits for a worker. */
+  @GuardedBy("this")
+  private WaitingRoom.@Nullable Place<RoutingDecision> place;
+
   /** The dispatch's id in the book, when its answer comes another way. */
   @GuardedBy("this")
   private @Nullable String flight;
@@ -240,7 +248,11 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   @Override
   public void onCompleted() {
     synchronized (this) {
-      boolean unanswered = phase == Phase.HEADERS || phase == Phase.BODY || phase == Phase.DECIDING;
+      boolean unanswered =
+          switch (phase) {
+            case HEADERS, BODY, DECIDING, WAITING -> true;
+            case UNSEEN, ROUTED, ENDED, CLOSED -> false;
+          };
       boolean closed = phase == Phase.CLOSED || completed;
       close();
       if (closed || envoy.isCancelled()) {
@@ -398,7 +410,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
         send(EnvoyMessages.REQUEST_TRAILERS_UNCHANGED);
         requestAnswered();
       }
-      case DECIDING -> endedByTrailers = true;
+      case DECIDING, WAITING -> endedByTrailers = true;
       case HEADERS, ENDED, CLOSED -> unexpected();
     }
   }
@@ -482,14 +494,51 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     early = null;
     RoutingDecision decision;
     try {
-      decision = pipeline.decide(understanding);
+      decision = pipeline.decide(understanding, mayWait() ? this::onPlaced : null);
     } catch (RuntimeException bug) {
       // Nobody else would answer: in full duplex Envoy waits for ever.
       LOG.error("decision_failed", bug);
       reject(RequestOutcome.INTERNAL_ERROR, RequestOutcome.INTERNAL_ERROR.message());
       return;
     }
+    settle(decision);
+  }
+
+  /** Whether nothing of the request comes before it is answered. */
+  @GuardedBy("this")
+  private boolean mayWait() {
+    BodyModes known = modes;
+    boolean isCut = known != null && known.requestMayBePartial() && !wholeBodyEnded;
+    return requestAnswer != RequestAnswer.HEADERS_FIRST && !isCut;
+  }
+
+  private void onPlaced(RoutingDecision decision) {
+    synchronized (this) {
+      if (phase == Phase.WAITING) {
+        place = null;
+        settle(decision);
+      } else {
+        RoutingPipeline.undo(decision);
+      }
+    }
+  }
+
+  @GuardedBy("this")
+  private void leaveWaitingRoom() {
+    if (place != null) {
+      place.leave();
+      place = null;
+    }
+  }
+
+  @GuardedBy("this")
+  private void settle(RoutingDecision decision) {
     switch (decision) {
+      case RoutingDecision.Wait(var waiting) -> {
+        place = waiting;
+        phase = Phase.WAITING;
+        return;
+      }
       case RoutingDecision.Route(Dispatch routed, EditedBody edited) -> {
         dispatch = routed;
         phase = Phase.ROUTED;
@@ -622,6 +671,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       // A local reply of Envoy before we decided, or a request that we were not shown: the request
       // phase is over, nothing is to be booked for it any more.
       cancelTimer();
+      leaveWaitingRoom();
       dropBody();
       if (phase != Phase.UNSEEN) {
         phase = Phase.ENDED;
@@ -802,7 +852,8 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   @GuardedBy("this")
   private void close() {
     cancelTimer();
-    if (phase == Phase.BODY || phase == Phase.DECIDING) {
+    leaveWaitingRoom();
+    if (phase == Phase.BODY || phase == Phase.DECIDING || phase == Phase.WAITING) {
       pipeline.rejected(headOrThrow().api(), RequestOutcome.CLIENT_GONE);
     }
     boolean open = phase == Phase.ROUTED || completing;

@@ -37,6 +37,10 @@ final class HeaderReader {
     int ttftMillisByOldName = 0;
     String session = "";
     int sessionRank = ControlHeaders.SESSION.size();
+    String objective = "";
+    String objectiveByOldName = "";
+    String fairnessId = "";
+    String fairnessIdByOldName = "";
     for (HeaderValue header : message.getRequestHeaders().getHeaders().getHeadersList()) {
       switch (header.getKey()) {
         case ":method" -> method = value(header);
@@ -46,6 +50,10 @@ final class HeaderReader {
         case "upgrade" -> upgrade = true;
         case ControlHeaders.SLO_TTFT -> ttftMillis = Wishes.millis(value(header));
         case ControlHeaders.SLO_TTFT_OLD -> ttftMillisByOldName = Wishes.millis(value(header));
+        case ControlHeaders.OBJECTIVE -> objective = value(header);
+        case ControlHeaders.OBJECTIVE_OLD -> objectiveByOldName = value(header);
+        case ControlHeaders.FAIRNESS_ID -> fairnessId = value(header);
+        case ControlHeaders.FAIRNESS_ID_OLD -> fairnessIdByOldName = value(header);
         default -> {
           int rank = ControlHeaders.SESSION.indexOf(header.getKey());
           if (rank >= 0 && rank < sessionRank) {
@@ -57,9 +65,12 @@ final class HeaderReader {
     }
     ApiKind api = method.equals("POST") && !upgrade ? Dialects.ofPath(path) : ApiKind.OTHER;
     Wishes wishes =
-        ttftMillis + ttftMillisByOldName == 0 && session.isEmpty()
-            ? Wishes.NONE
-            : new Wishes(ttftMillis == 0 ? ttftMillisByOldName : ttftMillis, List.of(), session);
+        new Wishes(
+            ttftMillis == 0 ? ttftMillisByOldName : ttftMillis,
+            List.of(),
+            session,
+            objective.isEmpty() ? objectiveByOldName : objective,
+            fairnessId.isEmpty() ? fairnessIdByOldName : fairnessId);
     return new RequestHead(
         method,
         path,

@@ -17,12 +17,14 @@ import io.kvoy.scoring.fleet.Endpoint;
 import io.kvoy.server.EditedBody;
 import io.kvoy.server.RequestHead;
 import io.kvoy.server.RoutingDecision;
+import io.kvoy.server.RoutingPipeline;
 import io.kvoy.server.Understanding;
 import io.kvoy.server.Wishes;
 import io.kvoy.server.extproc.ExchangeLimits;
 import io.kvoy.server.feedback.DecisionRecord;
 import io.kvoy.server.feedback.Dispatch;
 import io.kvoy.server.metrics.RequestOutcome;
+import io.kvoy.server.queue.WaitingRoom;
 import io.netty.util.Timeout;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -65,6 +67,8 @@ final class PickCall implements StreamObserver<PickRequest> {
     HEAD,
     BODY,
     DECIDING,
+    /** No worker can take it yet. */
+    WAITING,
     ANSWERED,
     CLOSED
   }
@@ -97,6 +101,10 @@ final class PickCall implements StreamObserver<PickRequest> {
 
   /** What is known before the tokens are; written by a decision thread, read at the deadline. */
   private volatile @Nullable Understanding early;
+
+  /** Where it waits for a worker. */
+  @GuardedBy("this")
+  private WaitingRoom.@Nullable Place<RoutingDecision> place;
 
   @GuardedBy("this")
   private boolean counted;
@@ -137,7 +145,7 @@ final class PickCall implements StreamObserver<PickRequest> {
       switch (phase) {
         case HEAD -> fail("the head must come before the end");
         case BODY -> understand();
-        case DECIDING, ANSWERED, CLOSED -> {}
+        case DECIDING, WAITING, ANSWERED, CLOSED -> {}
       }
     }
   }
@@ -197,7 +205,7 @@ final class PickCall implements StreamObserver<PickRequest> {
             ? "unknown"
             : encoding.toLowerCase(Locale.ROOT).strip(),
         allowed.isEmpty() && !given.getRestrictToAllowed() ? null : allowed,
-        new Wishes(0, List.of(), given.getSession()),
+        new Wishes(0, List.of(), given.getSession(), given.getObjective(), given.getFairnessId()),
         given.getCanEdit());
   }
 
@@ -223,7 +231,7 @@ final class PickCall implements StreamObserver<PickRequest> {
         }
       }
       // Sent before the caller saw the answer.
-      case DECIDING, ANSWERED, CLOSED -> {}
+      case DECIDING, WAITING, ANSWERED, CLOSED -> {}
     }
   }
 
@@ -294,13 +302,33 @@ final class PickCall implements StreamObserver<PickRequest> {
     early = null;
     RoutingDecision decision;
     try {
-      decision = context.pipeline().decide(understanding);
+      decision = context.pipeline().decide(understanding, this::onPlaced);
     } catch (RuntimeException bug) {
       LOG.error("decision_failed", bug);
       reject(RequestOutcome.INTERNAL_ERROR, RequestOutcome.INTERNAL_ERROR.message());
       return;
     }
+    settle(decision);
+  }
+
+  private void onPlaced(RoutingDecision decision) {
+    synchronized (this) {
+      if (phase == Phase.WAITING) {
+        place = null;
+        settle(decision);
+      } else {
+        RoutingPipeline.undo(decision);
+      }
+    }
+  }
+
+  @GuardedBy("this")
+  private void settle(RoutingDecision decision) {
     switch (decision) {
+      case RoutingDecision.Wait(var waiting) -> {
+        place = waiting;
+        phase = Phase.WAITING;
+      }
       case RoutingDecision.Route(Dispatch dispatch, EditedBody edited) -> {
         String id = context.book().keep(dispatch, false);
         flight = id;
@@ -429,6 +457,10 @@ final class PickCall implements StreamObserver<PickRequest> {
   private void onCancelled() {
     synchronized (this) {
       cancelTimer();
+      if (place != null) {
+        place.leave();
+        place = null;
+      }
       phase = Phase.CLOSED;
       unsent.clear();
       dropBody();

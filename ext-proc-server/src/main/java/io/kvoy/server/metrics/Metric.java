@@ -100,6 +100,18 @@ public enum Metric {
       "Time to match one prompt against the index of cached blocks.",
       MetricTag.POOL),
 
+  QUEUE_LENGTH(
+      "kvoy_queue_length",
+      Type.GAUGE,
+      "Requests that wait for a worker, in pools with `queue`.",
+      MetricTag.POOL),
+  QUEUE_WAIT(
+      "kvoy_queue_wait_seconds",
+      Type.LONG_TIMES,
+      "Time that requests waited for a worker: `placed` got one, `expired` waited for"
+          + " `queue.timeout`, `left` were given up by the client.",
+      MetricTag.POOL,
+      MetricTag.RESULT),
   RESPONSE_HOMES(
       "kvoy_response_homes_total",
       Type.COUNTER,

@@ -3,6 +3,7 @@ package io.kvoy.server.metrics;
 
 import io.kvoy.inference.ApiKind;
 import io.kvoy.scoring.latency.ErrorCause;
+import io.kvoy.server.queue.WaitingRoom;
 import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.DistributionSummary;
 import io.micrometer.core.instrument.Timer;
@@ -13,13 +14,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.LongSupplier;
 
 /**
  * Meters of one pool. Made when the pool appears, kept in the routing snapshot, closed when the
  * pool goes. Any thread, no locks, no look-ups by text except where said.
  */
-public final class PoolMeters implements AutoCloseable {
+public final class PoolMeters implements AutoCloseable, WaitingRoom.Meter {
   private final Meters meters;
   private final Runnable onClose;
   private final Map<ApiKind, EnumCounters> requestsByApi = new EnumMap<>(ApiKind.class);
@@ -50,6 +52,8 @@ public final class PoolMeters implements AutoCloseable {
   private final EnumGauge parityState;
   private final EnumCounters responseHomes;
   private final WordCounters usageInjected;
+  private final AtomicInteger waiting = new AtomicInteger();
+  private final Map<WaitingRoom.End, Timer> queueWait = new EnumMap<>(WaitingRoom.End.class);
   private final ModelMeters otherModel;
   // Set by the wiring, read by the thread that renders the page.
   private volatile LongSupplier tokenizerBytes = () -> 0;
@@ -91,6 +95,10 @@ public final class PoolMeters implements AutoCloseable {
     this.parityChecks = new EnumCounters(meters, Metric.PARITY_CHECKS);
     this.paritySkipped = new WordCounters(meters, Metric.PARITY_SKIPPED);
     this.parityState = new EnumGauge(meters, Metric.PARITY_STATE);
+    meters.gauge(Metric.QUEUE_LENGTH, waiting::get);
+    for (WaitingRoom.End end : WaitingRoom.End.values()) {
+      queueWait.put(end, meters.timer(Metric.QUEUE_WAIT, EnumCounters.word(end)));
+    }
     this.responseHomes = new EnumCounters(meters, Metric.RESPONSE_HOMES);
     this.usageInjected = new WordCounters(meters, Metric.USAGE_INJECTED);
     this.otherModel = new ModelMeters(meters.alike(), KvoyMetrics.OTHER);
@@ -117,6 +125,17 @@ public final class PoolMeters implements AutoCloseable {
   /** Counts a request of {@code api}. */
   public void request(ApiKind api, RequestOutcome outcome) {
     Objects.requireNonNull(requestsByApi.get(api)).increment(outcome);
+  }
+
+  @Override
+  public void entered() {
+    waiting.incrementAndGet();
+  }
+
+  @Override
+  public void ended(WaitingRoom.End end, long nanos) {
+    waiting.decrementAndGet();
+    Objects.requireNonNull(queueWait.get(end)).record(nanos, TimeUnit.NANOSECONDS);
   }
 
   /** Counts a pick. */

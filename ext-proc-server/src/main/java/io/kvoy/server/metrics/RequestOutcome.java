@@ -53,14 +53,22 @@ public enum RequestOutcome {
       "rejected-saturated",
       "All workers of this model are busy. Try again later.",
       "every worker is predicted to be later than the pool's `targetTtft`, with `refuseOverTarget`; "
-          + "`retry-after` is the predicted wait, at least 1 s"),
+          + "`retry-after` is the predicted wait, at least 1 s. With `queue`, when the queue is full, or the "
+          + "objective's priority is negative"),
+  /** Waited as long as it may. */
+  QUEUE_EXPIRED(
+      503,
+      2,
+      "rejected-ttl-expired",
+      "No worker of this model became free in time. Try again.",
+      "the request waited for the pool's `queue.timeout`"),
   /** No worker may be picked. */
   NO_CANDIDATE(
       503,
       2,
       "rejected-no-endpoints",
       "No worker of this model is ready. Try again shortly.",
-      "no worker of the pool is ready, or none that the proxy's subset hint allows"),
+      "no worker of the pool is ready, or none that the proxy's subset hint allows; with `queue` as for `saturated`"),
   /** The server itself is full. */
   OVERLOADED(
       503,

@@ -119,6 +119,7 @@ class ConfigLoaderTest {
                 false,
                 0,
                 false,
+                Optional.empty(),
                 List.of(
                     new StaticWorker(
                         "10.0.0.7:8000", new Endpoint("10.0.0.7", 8000), Optional.empty()))));
@@ -220,6 +221,13 @@ class ConfigLoaderTest {
               healthInterval: 2s
               targetTtft: 300ms
               refuseOverTarget: true
+              queue:
+                maxWaiting: 9
+                timeout: 5s
+                objectives:
+                  interactive: 10
+                  batch: -1
+                trustHeaders: true
               fallbacks: 2
               injectUsage: true
               workers:
@@ -321,6 +329,9 @@ class ConfigLoaderTest {
                 true,
                 2,
                 true,
+                Optional.of(
+                    new ModelPool.Queue(
+                        9, Duration.ofSeconds(5), Map.of("interactive", 10, "batch", -1), true)),
                 List.of(
                     new StaticWorker(
                         "gpu-0",

@@ -169,6 +169,15 @@ public final class Picker {
    * @param fleet the snapshot that the request goes by
    */
   public Pick pick(PickRequest request, Fleet fleet) {
+    return pick(request, fleet, false);
+  }
+
+  /** As {@link #pick}, for a request that nobody could take before: it is no further demand. */
+  public Pick pickAgain(PickRequest request, Fleet fleet) {
+    return pick(request, fleet, true);
+  }
+
+  private Pick pick(PickRequest request, Fleet fleet, boolean isKnown) {
     List<Worker> candidates = request.candidates();
     int n = candidates.size();
     if (n == 0) {
@@ -185,7 +194,7 @@ public final class Picker {
 
     knowledge(request, degradations);
     boolean blind = ledger.isBlind();
-    caches(sheet, request, now);
+    caches(sheet, request, isKnown, now);
     for (int i = 0; i < n; i++) {
       if (sheet.isOpen(i)) {
         evaluate(sheet, i, request, blind, now);
@@ -361,7 +370,7 @@ public final class Picker {
   }
 
   /** What each open candidate holds of the prompt, and whether another copy of that is welcome. */
-  private void caches(Sheet sheet, PickRequest request, long now) {
+  private void caches(Sheet sheet, PickRequest request, boolean isKnown, long now) {
     if (request.tokens() == Tokens.UNKNOWN || request.cacheKnowledge() == CacheKnowledge.NONE) {
       return;
     }
@@ -383,7 +392,8 @@ public final class Picker {
       sheet.prefixKey = cached.prefixKey(most);
       String pool = request.candidates().getFirst().pool();
       PrefixDemand demand = demands.computeIfAbsent(pool, _ -> new PrefixDemand());
-      double uses = demand.used(sheet.prefixKey, most, now);
+      double uses =
+          isKnown ? demand.uses(sheet.prefixKey, now) : demand.used(sheet.prefixKey, most, now);
       sheet.hasRoomForCopies =
           uses >= PrefixDemand.SHARED_FROM_USES && fitsEverywhere(sheet, demand, now);
     }

@@ -80,6 +80,18 @@ final class PrefixDemand {
     return 1;
   }
 
+  /** Uses that are remembered, without a further one. */
+  double uses(long key, long nowNanos) {
+    int first = (int) (key ^ (key >>> 32)) & (SLOTS - 1);
+    for (int way = 0; way < WAYS; way++) {
+      Entry entry = table.get((first + way) & (SLOTS - 1));
+      if (key != 0 && entry != null && entry.key() == key) {
+        return entry.usesAt(nowNanos);
+      }
+    }
+    return 0;
+  }
+
   /** Tokens of all prefixes that are shared at present, each once. */
   double sharedTokens(long nowNanos) {
     Sum known = sum;
