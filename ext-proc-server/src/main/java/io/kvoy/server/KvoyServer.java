@@ -614,7 +614,8 @@ public final class KvoyServer implements AutoCloseable {
     Fleet fleet = registry.fleet();
     boolean patient = NANO_CLOCK.getAsLong() - startNanos < SYNC_PATIENCE.toNanos();
     for (ModelPoolRuntime pool : pools.pools()) {
-      if (fleet.readyCount(pool.name()) == 0) {
+      // Requests that may wait are taken before there is a worker: that is what scales it up.
+      if (fleet.readyCount(pool.name()) == 0 && pool.config().queue().isEmpty()) {
         missing.add("a ready worker in pool " + pool.name());
       }
       // Later on a reload may bring tokenizers: their pools go by load until they are there.

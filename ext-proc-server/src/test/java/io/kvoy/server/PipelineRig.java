@@ -29,6 +29,7 @@ import io.kvoy.server.feedback.Feedback;
 import io.kvoy.server.feedback.ResponseHomes;
 import io.kvoy.server.feedback.WorkerMeterBook;
 import io.kvoy.server.metrics.KvoyMetrics;
+import io.kvoy.server.metrics.PoolMeters;
 import io.kvoy.server.queue.WaitingRoom;
 import io.kvoy.tokenizer.PromptTokenizer;
 import io.kvoy.tokenizer.Tokenization;
@@ -49,6 +50,7 @@ public final class PipelineRig implements AutoCloseable {
 
   public final KvoyMetrics metrics = new KvoyMetrics();
   public final RoutingPipeline pipeline;
+  private final PoolMeters poolMeters = metrics.pool("pool", List.of("m"));
 
   /** Replaceable by a test. */
   public volatile PromptTokenizer tokenizer = _ -> new Tokenization.Exact(List.of(new int[100]));
@@ -84,10 +86,7 @@ public final class PipelineRig implements AutoCloseable {
     OwnKeyCheck ownKeys = new OwnKeyCheck(CLOCK, OwnKeyCheck.Verdicts.UNHEARD);
     index = new PrefixIndex(new PrefixIndexConfig(16, 1024), speculative, ownKeys);
     PoolTable pools =
-        new PoolTable(
-            List.of(
-                new ModelPoolRuntime(
-                    pool, this::tokenize, null, metrics.pool("pool", List.of("m")))));
+        new PoolTable(List.of(new ModelPoolRuntime(pool, this::tokenize, null, poolMeters)));
     ResponseHomes homes = new ResponseHomes(100);
     Feedback feedback =
         new Feedback(
@@ -129,6 +128,11 @@ public final class PipelineRig implements AutoCloseable {
     var newest = decisions.latest(1);
     var outcome = newest.isEmpty() ? null : newest.getFirst().outcome();
     return outcome == null ? -1 : outcome.promptTokens().orElse(-1);
+  }
+
+  /** Requests that wait for a worker. */
+  public int waiting() {
+    return poolMeters.waiting();
   }
 
   /** Takes both workers away, or brings them back as new ones. */

@@ -25,8 +25,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.cert.X509Certificate;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import javax.net.ssl.SSLContext;
@@ -35,6 +37,8 @@ import javax.net.ssl.TrustManager;
 import javax.net.ssl.X509TrustManager;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** Kvoy where another endpoint picker was: a chart's arguments, certificates, an empty pool. */
 final class DropInIT {
@@ -212,5 +216,62 @@ final class DropInIT {
       }
       assertThat(Duration.ofNanos(quickest)).isLessThan(Duration.ofMillis(100));
     }
+  }
+
+  @ParameterizedTest
+  @EnumSource(value = RequestBodyMode.class, mode = EnumSource.Mode.EXCLUDE, names = "STREAMED")
+  void DISC_02_requestsWaitForTheFirstReadyWorker(RequestBodyMode mode) throws Exception {
+    try (Rig rig = new Rig(1, "")) {
+      rig.morePool = "queue: {timeout: 25s, maxWaiting: 6}";
+      rig.writeConfig(rig.workers);
+      rig.workers.getFirst().health(503);
+      rig.startKvoy();
+      EnvoyBootstrap door = rig.envoy(options -> options.requestBody(mode));
+      List<CompletableFuture<HttpResponse<String>>> answers = new ArrayList<>();
+      for (int i = 0; i < 6; i++) {
+        answers.add(
+            rig.http.sendAsync(
+                Rig.chatRequest(door, i % 2 == 0, ""), HttpResponse.BodyHandlers.ofString()));
+      }
+      awaitWaiting(rig, 6);
+      assertThat(rig.chat(door, false, "").statusCode()).as("the queue is full").isEqualTo(429);
+
+      answers.removeFirst().cancel(true);
+      awaitWaiting(rig, 5);
+      assertThat(rig.metric("kvoy_queue_wait_seconds_count", "result=\"left\"")).isEqualTo(1);
+      rig.workers.getFirst().health(200);
+
+      for (CompletableFuture<HttpResponse<String>> answer : answers) {
+        assertThat(answer.get(30, TimeUnit.SECONDS).statusCode()).isEqualTo(200);
+      }
+      assertThat(rig.requestsAtWorkers()).isEqualTo(5);
+      assertThat(rig.metric("kvoy_queue_wait_seconds_count", "result=\"placed\"")).isEqualTo(5);
+    }
+  }
+
+  @Test
+  void DISC_02_whoHasWaitedLongEnoughIsAnswered503() throws Exception {
+    try (Rig rig = new Rig(1, "")) {
+      rig.morePool = "queue: {timeout: 300ms}";
+      rig.writeConfig(rig.workers);
+      rig.workers.getFirst().health(503);
+      rig.startKvoy();
+      EnvoyBootstrap door = rig.envoy(options -> options);
+
+      HttpResponse<String> answer = rig.chat(door, false, "");
+
+      assertThat(answer.statusCode()).isEqualTo(503);
+      assertThat(answer.headers().firstValue("retry-after")).isPresent();
+      assertThat(answer.headers().firstValue("x-llm-d-request-dropped-reason"))
+          .contains("rejected-ttl-expired");
+      assertThat(answer.body()).startsWith("{\"error\":{").contains("in time");
+      assertThat(rig.requestsAtWorkers()).isZero();
+    }
+  }
+
+  private static void awaitWaiting(Rig rig, int requests) {
+    await()
+        .atMost(Duration.ofSeconds(10))
+        .until(() -> rig.metric("kvoy_queue_length", "") == requests);
   }
 }

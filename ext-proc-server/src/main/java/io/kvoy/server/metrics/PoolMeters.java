@@ -95,7 +95,7 @@ public final class PoolMeters implements AutoCloseable, WaitingRoom.Meter {
     this.parityChecks = new EnumCounters(meters, Metric.PARITY_CHECKS);
     this.paritySkipped = new WordCounters(meters, Metric.PARITY_SKIPPED);
     this.parityState = new EnumGauge(meters, Metric.PARITY_STATE);
-    meters.gauge(Metric.QUEUE_LENGTH, waiting::get);
+    meters.gauge(Metric.QUEUE_LENGTH, this::waiting);
     for (WaitingRoom.End end : WaitingRoom.End.values()) {
       queueWait.put(end, meters.timer(Metric.QUEUE_WAIT, EnumCounters.word(end)));
     }
@@ -125,6 +125,11 @@ public final class PoolMeters implements AutoCloseable, WaitingRoom.Meter {
   /** Counts a request of {@code api}. */
   public void request(ApiKind api, RequestOutcome outcome) {
     Objects.requireNonNull(requestsByApi.get(api)).increment(outcome);
+  }
+
+  /** Requests that wait for a worker now. */
+  public int waiting() {
+    return waiting.get();
   }
 
   @Override

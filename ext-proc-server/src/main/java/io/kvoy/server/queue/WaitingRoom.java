@@ -18,6 +18,7 @@ import java.util.TreeMap;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
@@ -59,8 +60,8 @@ public final class WaitingRoom<T> implements AutoCloseable {
   @GuardedBy("lock")
   private boolean isScheduled;
 
-  /** All lines together; written under the lock. */
-  private volatile int waiting;
+  /** In all lines together; changed under the lock. */
+  private final AtomicInteger waiting = new AtomicInteger();
 
   /** How a wait ended. */
   public enum End {
@@ -185,7 +186,7 @@ public final class WaitingRoom<T> implements AutoCloseable {
 
   /** Whether somebody of that priority or a higher one waits already. */
   public boolean isBehind(String pool, int priority) {
-    if (waiting == 0) {
+    if (waiting.get() == 0) {
       return false;
     }
     lock.lock();
@@ -215,7 +216,7 @@ public final class WaitingRoom<T> implements AutoCloseable {
         return null;
       }
       line.add(place);
-      waiting++;
+      waiting.incrementAndGet();
     } finally {
       lock.unlock();
     }
@@ -235,7 +236,7 @@ public final class WaitingRoom<T> implements AutoCloseable {
   private boolean schedule() {
     if (!isScheduled) {
       try {
-        thread.schedule(this::pass, PASS.toMillis(), TimeUnit.MILLISECONDS);
+        var _ = thread.schedule(this::pass, PASS.toMillis(), TimeUnit.MILLISECONDS);
         isScheduled = true;
       } catch (RejectedExecutionException _) {
         return false;
@@ -251,7 +252,7 @@ public final class WaitingRoom<T> implements AutoCloseable {
       lock.lock();
       try {
         isScheduled = false;
-        if (waiting > 0) {
+        if (waiting.get() > 0) {
           var _ = schedule();
         }
       } finally {
@@ -261,7 +262,7 @@ public final class WaitingRoom<T> implements AutoCloseable {
   }
 
   private void tryAll() {
-    List<Place<T>> order = new ArrayList<>(waiting);
+    List<Place<T>> order = new ArrayList<>(waiting.get());
     lock.lock();
     try {
       lines.values().forEach(line -> line.addInOrder(order));
@@ -313,7 +314,7 @@ public final class WaitingRoom<T> implements AutoCloseable {
       if (line != null) {
         line.remove(place, how == End.PLACED);
         dropIfEmpty(place.pool, line);
-        waiting--;
+        waiting.decrementAndGet();
       }
     } finally {
       lock.unlock();

@@ -30,6 +30,8 @@ import io.grpc.stub.StreamObserver;
 import io.kvoy.envoy.AnswerReports;
 import io.kvoy.inference.stream.TokenUsage;
 import io.kvoy.server.PipelineRig;
+import io.kvoy.server.TestPools;
+import io.kvoy.server.config.ModelPool;
 import io.kvoy.server.feedback.AnswerReport;
 import io.kvoy.server.feedback.DispatchBook;
 import io.kvoy.tokenizer.Tokenization;
@@ -42,6 +44,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Random;
 import java.util.Set;
@@ -131,6 +134,26 @@ final class ExchangeTest {
     rig.close();
     rig = new PipelineRig(true);
     start();
+  }
+
+  /** Starts the service anew over a pool whose requests wait, without workers. */
+  private void letRequestsWait() throws IOException {
+    channel.shutdownNow();
+    server.shutdownNow();
+    rig.close();
+    rig =
+        new PipelineRig(
+            TestPools.queueing(
+                "pool",
+                List.of("m"),
+                false,
+                new ModelPool.Queue(100, Duration.ofMinutes(1), Map.of("first", 1), true)));
+    rig.setPresent(false);
+    start();
+  }
+
+  private void awaitWaiting(int requests) {
+    await().untilAsserted(() -> assertThat(rig.waiting()).isEqualTo(requests));
   }
 
   /** One stream, seen from the proxy. */
@@ -829,6 +852,81 @@ final class ExchangeTest {
 
     assertThat(rig.inFlight()).isZero();
     assertThat(rig.lessons()).isZero();
+  }
+
+  @Test
+  void requestThatWaitsKeepsItsBodyAndItsTrailers() throws Exception {
+    letRequestsWait();
+    Proxy proxy = new Proxy();
+    proxy.requestHeaders(false);
+    proxy.requestBody(CHAT, true);
+    Proxy trailing = new Proxy();
+    trailing.requestHeaders(false);
+    trailing.requestBody(CHAT, false);
+    trailing.send(
+        ProcessingRequest.newBuilder().setRequestTrailers(HttpTrailers.getDefaultInstance()));
+    Proxy buffered = new Proxy(BodySendMode.BUFFERED, BodySendMode.NONE);
+    buffered.requestHeaders(false, "x-gateway-inference-objective", "first");
+    buffered.next();
+    buffered.requestBody(CHAT, true);
+    awaitWaiting(3);
+    assertThat(heldBytes.get()).as("bodies that wait count").isPositive();
+    // What comes twice, or too late, changes nothing.
+    proxy.requestBody(CHAT, true);
+
+    rig.setPresent(true);
+
+    assertThat(proxy.destination()).isIn(rig.addresses());
+    assertThat(proxy.echoedBody()).isEqualTo(CHAT);
+    assertThat(trailing.destination()).isIn(rig.addresses());
+    assertThat(
+            trailing
+                .next()
+                .getRequestBody()
+                .getResponse()
+                .getBodyMutation()
+                .getStreamedResponse()
+                .getBody()
+                .toStringUtf8())
+        .isEqualTo(CHAT);
+    assertThat(trailing.next().hasRequestTrailers()).isTrue();
+    assertThat(destinationIn(buffered.next())).isIn(rig.addresses());
+    await().untilAsserted(() -> assertThat(heldBytes).hasValue(0));
+    assertThat(rig.inFlight()).isEqualTo(3);
+  }
+
+  @Test
+  void DISC_02_clientThatLeavesWhileItWaitsIsBookedNowhere() throws Exception {
+    letRequestsWait();
+    Proxy aborted = new Proxy();
+    aborted.requestHeaders(false);
+    aborted.requestBody(CHAT, true);
+    Proxy halfClosed = new Proxy();
+    halfClosed.requestHeaders(false);
+    halfClosed.requestBody(CHAT, true);
+    Proxy answered = new Proxy();
+    answered.requestHeaders(false);
+    answered.requestBody(CHAT, true);
+    awaitWaiting(3);
+
+    aborted.kvoy.onError(Status.CANCELLED.asRuntimeException());
+    halfClosed.kvoy.onCompleted();
+    answered.localReply(504, "", "stream_idle_timeout");
+    awaitWaiting(0);
+    rig.setPresent(true);
+
+    assertThat(rig.inFlight()).isZero();
+    assertThat(heldBytes).hasValue(0);
+    assertThat(halfClosed.end.get(10, TimeUnit.SECONDS).getCode()).isEqualTo(Status.Code.CANCELLED);
+  }
+
+  @Test
+  void whatStreamsItsBodyDoesNotWait() throws Exception {
+    letRequestsWait();
+    Proxy proxy = new Proxy(BodySendMode.STREAMED, BodySendMode.NONE);
+    proxy.requestHeaders(false);
+
+    assertThat(proxy.next().getImmediateResponse().getStatus().getCodeValue()).isEqualTo(503);
   }
 
   @Test

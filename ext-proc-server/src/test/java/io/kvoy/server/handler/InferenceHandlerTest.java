@@ -12,6 +12,7 @@ import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.inprocess.InProcessChannelBuilder;
 import io.grpc.inprocess.InProcessServerBuilder;
+import io.grpc.stub.ClientCallStreamObserver;
 import io.grpc.stub.StreamObserver;
 import io.kvoy.handler.v1.Aborted;
 import io.kvoy.handler.v1.Ended;
@@ -25,6 +26,8 @@ import io.kvoy.handler.v1.RequestHead;
 import io.kvoy.handler.v1.Usage;
 import io.kvoy.server.DoorShare;
 import io.kvoy.server.PipelineRig;
+import io.kvoy.server.TestPools;
+import io.kvoy.server.config.ModelPool;
 import io.kvoy.server.extproc.ExchangeLimits;
 import io.kvoy.server.feedback.DispatchBook;
 import io.kvoy.tokenizer.Tokenization;
@@ -34,6 +37,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -189,6 +193,45 @@ final class InferenceHandlerTest {
     assertThat(picked.getBodyChanged()).isFalse();
     assertThat(rig.inFlightAt(picked.getEndpoint())).isEqualTo(1);
     assertThat(rig.queuedTokens()).isEqualTo(100);
+  }
+
+  @Test
+  void DISC_02_aCallWaitsUntilThereIsAWorker() throws Exception {
+    channel.shutdownNow();
+    server.shutdownNow();
+    rig.close();
+    rig =
+        new PipelineRig(
+            TestPools.queueing(
+                "pool",
+                List.of("m"),
+                false,
+                new ModelPool.Queue(2, Duration.ofMinutes(1), Map.of("first", 1), true)));
+    rig.setPresent(false);
+    start();
+    Call gone = new Call().head().body(CHAT);
+    gone.out.onCompleted();
+    Call waiting =
+        new Call()
+            .head(
+                RequestHead.newBuilder()
+                    .setPath("/v1/chat/completions")
+                    .setObjective("first")
+                    .setFairnessId("team"))
+            .body(CHAT);
+    waiting.out.onCompleted();
+    await().untilAsserted(() -> assertThat(rig.waiting()).isEqualTo(2));
+    assertThat(new Call().head().body(CHAT).end().getFirst().getRejected().getStatus())
+        .as("the queue is full")
+        .isEqualTo(429);
+    ((ClientCallStreamObserver<PickRequest>) gone.out).cancel("the client left", null);
+    await().untilAsserted(() -> assertThat(rig.waiting()).isEqualTo(1));
+
+    rig.setPresent(true);
+
+    Picked picked = waiting.answers().getFirst().getPicked();
+    assertThat(rig.inFlightAt(picked.getEndpoint())).isEqualTo(1);
+    assertThat(rig.inFlight()).isEqualTo(1);
   }
 
   @Test
