@@ -15,6 +15,7 @@ import io.kvoy.inference.ApiKind;
 import io.kvoy.scoring.fleet.Endpoint;
 import io.kvoy.server.ConformanceHooks;
 import io.kvoy.server.EditedBody;
+import io.kvoy.server.OwnBytes;
 import io.kvoy.server.RequestHead;
 import io.kvoy.server.RoutingDecision;
 import io.kvoy.server.RoutingPipeline;
@@ -422,7 +423,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     phase = Phase.DECIDING;
     RequestHead known = headOrThrow();
     context.metrics().requestBytes(known.api(), bodyBytes);
-    byte[] bytes = join(body, bodyBytes);
+    byte[] bytes = OwnBytes.of(body, Math.toIntExact(bodyBytes));
     if (context.inline().allows(bytes.length)) {
       read(known, bytes);
       if (phase != Phase.DECIDING) {
@@ -908,15 +909,5 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       throw Status.INTERNAL.withDescription("request headers not seen").asRuntimeException();
     }
     return head;
-  }
-
-  private static byte[] join(List<ByteString> chunks, long bytes) {
-    byte[] whole = new byte[Math.toIntExact(bytes)];
-    int at = 0;
-    for (ByteString chunk : chunks) {
-      chunk.copyTo(whole, at);
-      at += chunk.size();
-    }
-    return whole;
   }
 }

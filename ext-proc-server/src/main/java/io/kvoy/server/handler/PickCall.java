@@ -15,6 +15,7 @@ import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.dialect.Dialects;
 import io.kvoy.scoring.fleet.Endpoint;
 import io.kvoy.server.EditedBody;
+import io.kvoy.server.OwnBytes;
 import io.kvoy.server.RequestHead;
 import io.kvoy.server.RoutingDecision;
 import io.kvoy.server.RoutingPipeline;
@@ -244,7 +245,7 @@ final class PickCall implements StreamObserver<PickRequest> {
     phase = Phase.DECIDING;
     RequestHead known = headOrThrow();
     context.metrics().requestBytes(known.api(), held);
-    byte[] bytes = ByteString.copyFrom(body).toByteArray();
+    byte[] bytes = OwnBytes.of(body, Math.toIntExact(held));
     try {
       context.share().decisionThreads().execute(() -> read(known, bytes));
     } catch (RejectedExecutionException _) {
