@@ -70,11 +70,14 @@ public final class ControlHeaders {
           "x-kv-cache-source-host-port");
 
   /**
-   * Headers that say who asks or which model is meant. True only when something in front that has
-   * checked the caller wrote them; see {@link EnvoyBootstrap#trustIdentityHeaders}.
+   * Headers that say who asks, of what class it is, or which model is meant. True only when
+   * something in front that has checked the caller wrote them; see {@link
+   * EnvoyBootstrap#trustIdentityHeaders}.
    */
   public static final List<String> IDENTITY =
       List.of(
+          OBJECTIVE,
+          OBJECTIVE_OLD,
           FAIRNESS_ID,
           FAIRNESS_ID_OLD,
           "x-llm-d-model-name-rewrite",
@@ -87,8 +90,7 @@ public final class ControlHeaders {
    * worker does not see them.
    */
   public static final List<String> REQUEST_CONTROL =
-      List.of(
-          OBJECTIVE, OBJECTIVE_OLD, SLO_TTFT, "x-llm-d-slo-tpot-ms", SLO_TTFT_OLD, "x-slo-tpot-ms");
+      List.of(SLO_TTFT, "x-llm-d-slo-tpot-ms", SLO_TTFT_OLD, "x-slo-tpot-ms");
 
   private ControlHeaders() {}
 }

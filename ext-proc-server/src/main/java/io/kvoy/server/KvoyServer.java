@@ -119,6 +119,7 @@ public final class KvoyServer implements AutoCloseable {
   private final FleetRegistry registry =
       new FleetRegistry(HealthSettings.DEFAULTS.withProbed(true), NANO_CLOCK);
   private final InFlightLedger ledger = new InFlightLedger(NANO_CLOCK);
+  private final WaitingRoom<RoutingDecision> waitingRoom = new WaitingRoom<>(NANO_CLOCK);
   private final TtftPredictor predictor = new TtftPredictor(LearningSettings.DEFAULTS, NANO_CLOCK);
   private final ScheduledExecutorService housekeeping =
       Executors.newSingleThreadScheduledExecutor(
@@ -221,7 +222,6 @@ public final class KvoyServer implements AutoCloseable {
             () -> config.config().parity(),
             NANO_CLOCK,
             settings.logging().repeatPeriod());
-    WaitingRoom<RoutingDecision> waitingRoom = new WaitingRoom<>(NANO_CLOCK);
     closing.add("queue", waitingRoom::close);
     BodyMemory bodies = new BodyMemory(settings.tokenizers().memory().bytes());
     RoutingPipeline pipeline =
@@ -661,6 +661,7 @@ public final class KvoyServer implements AutoCloseable {
   public void drain() throws InterruptedException {
     draining.set(true);
     LOG.info("kvoy_draining grace={}", config.config().timeouts().drain());
+    waitingRoom.close();
     extProc.drain(config.config().timeouts().drain());
     close();
   }

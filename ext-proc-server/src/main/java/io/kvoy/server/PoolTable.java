@@ -37,6 +37,16 @@ public final class PoolTable {
     return pool != null ? pool : rest;
   }
 
+  /** The pool of that name; null when there is none any more. */
+  public @Nullable ModelPoolRuntime named(String name) {
+    for (ModelPoolRuntime pool : pools) {
+      if (pool.name().equals(name)) {
+        return pool;
+      }
+    }
+    return null;
+  }
+
   /** Whether a model or adapter name stands in the configuration: safe as a metric tag. */
   public boolean knows(String model) {
     return byModel.containsKey(model);

@@ -23,8 +23,9 @@ public sealed interface RoutingDecision {
    * It waits: the decision comes later.
    *
    * @param place to be left when nobody wants the decision any more
+   * @param bytes about what is kept for it meanwhile, besides what the door itself keeps
    */
-  record Wait(WaitingRoom.Place<RoutingDecision> place) implements RoutingDecision {}
+  record Wait(WaitingRoom.Place<RoutingDecision> place, long bytes) implements RoutingDecision {}
 
   /**
    * Answer it here.

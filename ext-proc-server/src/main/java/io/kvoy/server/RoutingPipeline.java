@@ -361,7 +361,7 @@ public final class RoutingPipeline {
       case Understanding.Routable routable -> {
         ModelPool.Queue queue = routable.pool().config().queue().orElse(null);
         yield later == null || queue == null || routable.head().api() == ApiKind.OTHER
-            ? noted(routable, route(routable, false))
+            ? noted(routable, route(routable, false).decision())
             : routeOrWait(routable, queue, later);
       }
     };
@@ -373,36 +373,81 @@ public final class RoutingPipeline {
       Consumer<? super RoutingDecision> later) {
     Wishes wishes = request.head().wishes();
     int priority = queue.priority(wishes.objective());
-    String pool = request.pool().name();
-    RoutingDecision refusal =
-        RoutingDecision.Reject.of(request.head().api(), RequestOutcome.SATURATED);
+    String line = line(request);
+    Attempts attempts = new Attempts(request.withoutBody());
+    Attempt first = null;
     // Nobody overtakes those who wait.
-    if (!waitingRoom.isBehind(pool, priority)) {
-      RoutingDecision decision = route(request, false);
-      if (decision instanceof RoutingDecision.Route || priority < 0) {
-        return noted(request, decision);
+    if (!waitingRoom.isBehind(line, priority)) {
+      first = route(request, false);
+      attempts.isKnown = true;
+      if (!first.mayWait()) {
+        return noted(request, first.decision());
       }
-      refusal = decision;
     }
     WaitingRoom.Place<RoutingDecision> place =
         priority < 0
             ? null
             : waitingRoom.enter(
-                pool,
+                line,
                 new WaitingRoom.Guest<>(
                     priority,
                     queue.flow(wishes.fairnessId()),
-                    () ->
-                        route(request, true) instanceof RoutingDecision.Route route ? route : null,
-                    () ->
-                        RoutingDecision.Reject.of(
-                            request.head().api(), RequestOutcome.QUEUE_EXPIRED),
-                    decision -> later.accept(noted(request, decision)),
+                    attempts::next,
+                    () -> reject(request.head(), RequestOutcome.QUEUE_EXPIRED),
+                    () -> reject(request.head(), RequestOutcome.INTERNAL_ERROR),
+                    decision -> later.accept(noted(attempts.request, decision)),
                     RoutingPipeline::undo,
                     request.pool().meters()),
                 queue.maxWaiting(),
                 queue.timeout());
-    return place == null ? noted(request, refusal) : new RoutingDecision.Wait(place);
+    if (place == null) {
+      return noted(
+          request,
+          first == null ? reject(request.head(), RequestOutcome.SATURATED) : first.decision());
+    }
+    return new RoutingDecision.Wait(place, request.bytes());
+  }
+
+  /**
+   * Who waits for whom: requests of one pool, of those that the proxy restricts to some workers the
+   * ones with the same restriction.
+   */
+  private static String line(Understanding.Routable request) {
+    List<Endpoint> subset = request.head().subset();
+    return subset == null ? request.pool().name() : request.pool().name() + subset;
+  }
+
+  private static RoutingDecision reject(RequestHead head, RequestOutcome outcome) {
+    return RoutingDecision.Reject.of(head.api(), outcome);
+  }
+
+  /**
+   * What came of one try.
+   *
+   * @param mayWait whether a later one may have another end
+   */
+  private record Attempt(RoutingDecision decision, boolean mayWait) {}
+
+  /** The tries to place a request that waits, one at a time. */
+  private final class Attempts {
+    private final Understanding.Routable request;
+
+    /** Whether it was tried, and counted, before. */
+    private boolean isKnown;
+
+    Attempts(Understanding.Routable request) {
+      this.request = request;
+    }
+
+    /** The decision if it is one; null as long as it is only that nobody can take it yet. */
+    @Nullable RoutingDecision next() {
+      ModelPoolRuntime now = pools.get().named(request.pool().name());
+      Attempt attempt = route(request, isKnown);
+      isKnown = true;
+      return attempt.mayWait() && now != null && now.config().queue().isPresent()
+          ? null
+          : attempt.decision();
+    }
   }
 
   /** Gives back what was booked for somebody who has left. */
@@ -422,24 +467,25 @@ public final class RoutingPipeline {
   /**
    * @param isKnown whether it could not be placed before
    */
-  private RoutingDecision route(Understanding.Routable request, boolean isKnown) {
+  private Attempt route(Understanding.Routable request, boolean isKnown) {
     World world = new World(fleet.get(), pools.get(), nanoClock.getAsLong());
     List<Worker> candidates = candidates(request, world);
     Worker home = home(request, candidates, world, isKnown);
-    RoutingDecision decision =
-        route(request, world, home == null ? candidates : List.of(home), isKnown);
-    if (home != null && decision instanceof RoutingDecision.Reject && candidates.size() > 1) {
+    Attempt attempt = route(request, world, home == null ? candidates : List.of(home), isKnown);
+    if (home != null
+        && attempt.decision() instanceof RoutingDecision.Reject
+        && candidates.size() > 1) {
       // An answer without its past is still better said by the worker than by us.
       return route(request, world, candidates, true);
     }
-    return decision;
+    return attempt;
   }
 
-  private RoutingDecision route(
+  private Attempt route(
       Understanding.Routable request, World world, List<Worker> candidates, boolean isKnown) {
     long lookUpStart = nanoClock.getAsLong();
     List<PrefixMatch> matches = lookUp(request, candidates, isKnown);
-    if (request.exact()) {
+    if (request.exact() && !isKnown) {
       request.pool().meters().lookupDuration(nanoClock.getAsLong() - lookUpStart);
     }
     PickRequest wanted = pickRequest(request, candidates, matches);
@@ -459,13 +505,15 @@ public final class RoutingPipeline {
         sessions.picked(request.head().wishes().session(), picked.worker());
         Dispatch dispatch = feedback.dispatched(request, world, picked, wanted);
         routed.routed(request, picked.worker());
-        yield new RoutingDecision.Route(dispatch, request.edited());
+        yield new Attempt(new RoutingDecision.Route(dispatch, request.edited()), false);
       }
       case Pick.Saturated saturated ->
-          RoutingDecision.Reject.of(request.head().api(), RequestOutcome.SATURATED)
-              .retryAfter(saturated.retryAfter());
+          new Attempt(
+              RoutingDecision.Reject.of(request.head().api(), RequestOutcome.SATURATED)
+                  .retryAfter(saturated.retryAfter()),
+              !saturated.isTooLongAlone());
       case Pick.NoCandidate _ ->
-          RoutingDecision.Reject.of(request.head().api(), RequestOutcome.NO_CANDIDATE);
+          new Attempt(reject(request.head(), RequestOutcome.NO_CANDIDATE), true);
     };
   }
 

@@ -47,6 +47,18 @@ public sealed interface Understanding {
       prompts = List.copyOf(prompts);
     }
 
+    /** The same for a request that waits: the body that was read is not kept. */
+    Routable withoutBody() {
+      return new Routable(
+          head, pool, request, prompts, promptTokens, degraded, null, edited, readNanos);
+    }
+
+    /** About the bytes of what was read of the body, and of what is sent in its place. */
+    long bytes() {
+      return (body == null ? 0 : body.bytes().length)
+          + (edited == null ? 0 : edited.bytes().length);
+    }
+
     /** Time to first token that counts as good: the caller's, else the pool's. */
     public double targetTtftMillis() {
       int asked = head.wishes().ttftMillis();

@@ -59,6 +59,7 @@ public final class PipelineRig implements AutoCloseable {
   private final InFlightLedger ledger = new InFlightLedger(CLOCK);
   private final TtftPredictor predictor = new TtftPredictor(LearningSettings.DEFAULTS, CLOCK);
   private final PrefixIndex index;
+  private volatile PoolTable pools;
   private final DecisionLog decisions = new DecisionLog(16, 1);
   private final WaitingRoom<RoutingDecision> waitingRoom = new WaitingRoom<>(CLOCK);
   private final AtomicInteger tokenized = new AtomicInteger();
@@ -85,8 +86,7 @@ public final class PipelineRig implements AutoCloseable {
     SpeculativePrefixes speculative = new SpeculativePrefixes(1024, CLOCK);
     OwnKeyCheck ownKeys = new OwnKeyCheck(CLOCK, OwnKeyCheck.Verdicts.UNHEARD);
     index = new PrefixIndex(new PrefixIndexConfig(16, 1024), speculative, ownKeys);
-    PoolTable pools =
-        new PoolTable(List.of(new ModelPoolRuntime(pool, this::tokenize, null, poolMeters)));
+    pools = new PoolTable(List.of(new ModelPoolRuntime(pool, this::tokenize, null, poolMeters)));
     ResponseHomes homes = new ResponseHomes(100);
     Feedback feedback =
         new Feedback(
@@ -128,6 +128,11 @@ public final class PipelineRig implements AutoCloseable {
     var newest = decisions.latest(1);
     var outcome = newest.isEmpty() ? null : newest.getFirst().outcome();
     return outcome == null ? -1 : outcome.promptTokens().orElse(-1);
+  }
+
+  /** Another configuration of the pool. */
+  public void reload(ModelPool pool) {
+    pools = new PoolTable(List.of(new ModelPoolRuntime(pool, this::tokenize, null, poolMeters)));
   }
 
   /** Requests that wait for a worker. */

@@ -210,16 +210,56 @@ class QueueTest {
   void saturatedPoolLetsRequestsWaitUntilTheyWouldBeInTime() {
     try (PipelineRig rig = new PipelineRig(pool(10, Duration.ofMinutes(1), false))) {
       rig.teach(1000);
-      // Each takes 1.5 s and the target is 2 s: the third one would wait.
-      RoutingDecision.Route first = (RoutingDecision.Route) ask(rig, "1", Wishes.NONE, 1500);
-      assertThat(ask(rig, "2", Wishes.NONE, 1500)).isInstanceOf(RoutingDecision.Route.class);
-      assertThat(ask(rig, "3", Wishes.NONE, 1500)).isInstanceOf(RoutingDecision.Wait.class);
+      // Each of both workers has a minute's work, and the target is two seconds.
+      Wishes patient = new Wishes(300_000, List.of(), "");
+      RoutingDecision.Route first = (RoutingDecision.Route) ask(rig, "1", patient, 60_000);
+      assertThat(ask(rig, "2", patient, 60_000)).isInstanceOf(RoutingDecision.Route.class);
+      assertThat(ask(rig, "3", Wishes.NONE, 1000)).isInstanceOf(RoutingDecision.Wait.class);
       assertThat(served).isEmpty();
 
       first.dispatch().aborted();
 
       await().untilAsserted(() -> assertThat(served).containsExactly("3"));
       assertThat(decisions.getFirst()).isInstanceOf(RoutingDecision.Route.class);
+    }
+  }
+
+  @Test
+  void whatNoIdleWorkerCouldServeInTimeIsRefusedAtOnceAndKeepsNobodyWaiting() {
+    try (PipelineRig rig = new PipelineRig(pool(100, Duration.ofMinutes(1), false))) {
+      rig.teach(1000);
+
+      assertThat(ask(rig, "long", Wishes.NONE, 60_000))
+          .isInstanceOfSatisfying(
+              RoutingDecision.Reject.class, reject -> assertThat(reject.status()).isEqualTo(429));
+      assertThat(ask(rig, "hasty", new Wishes(1, List.of(), ""), 1000))
+          .isInstanceOf(RoutingDecision.Reject.class);
+      assertThat(ask(rig, "next", Wishes.NONE, 100)).isInstanceOf(RoutingDecision.Route.class);
+    }
+  }
+
+  @Test
+  void waitEndsWhenAReloadTakesTheQueueAway() {
+    try (PipelineRig rig = new PipelineRig(pool(100, Duration.ofMinutes(1), false))) {
+      rig.setPresent(false);
+      assertThat(ask(rig, "waiting", Wishes.NONE)).isInstanceOf(RoutingDecision.Wait.class);
+
+      rig.reload(TestPools.pool("pool", List.of("m"), false));
+
+      await().untilAsserted(() -> assertThat(served).containsExactly("waiting"));
+      assertThat(decisions.getFirst())
+          .isInstanceOfSatisfying(
+              RoutingDecision.Reject.class,
+              reject -> assertThat(reject.outcome()).isEqualTo(RequestOutcome.NO_CANDIDATE));
+    }
+  }
+
+  @Test
+  void bytesThatAreKeptMeanwhileAreTold() {
+    try (PipelineRig rig = new PipelineRig(pool(100, Duration.ofMinutes(1), false))) {
+      rig.setPresent(false);
+
+      assertThat(((RoutingDecision.Wait) ask(rig, "waiting", Wishes.NONE)).bytes()).isPositive();
     }
   }
 

@@ -229,7 +229,7 @@ public record ModelPool(
               doc = "Most requests that wait at once; a further one is refused.",
               fallback = "256",
               min = "1",
-              max = "100000")
+              max = "10000")
           int maxWaiting,
       @Setting(
               doc =
@@ -249,10 +249,11 @@ public record ModelPool(
           Map<String, Integer> objectives,
       @Setting(
               doc =
-                  "Take the objective from `x-llm-d-inference-objective`, and the flow, which takes"
-                      + " turns with others of the same priority, from"
-                      + " `x-llm-d-inference-fairness-id`. Only where the proxy writes both itself:"
-                      + " otherwise a client could choose its own priority.",
+                  "Take the objective from `x-llm-d-inference-objective` (or"
+                      + " `x-gateway-inference-objective`), and the flow, which takes turns with"
+                      + " others of the same priority, from `x-llm-d-inference-fairness-id` (or"
+                      + " `x-gateway-inference-fairness-id`). Only where the proxy removes all four"
+                      + " from what clients send: otherwise a client could choose its own priority.",
               fallback = "false")
           boolean trustHeaders) {
 

@@ -515,29 +515,43 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
 
   private void onPlaced(RoutingDecision decision) {
     synchronized (this) {
-      if (phase == Phase.WAITING) {
-        place = null;
-        settle(decision);
-      } else {
+      if (phase != Phase.WAITING) {
         RoutingPipeline.undo(decision);
+        return;
+      }
+      place = null;
+      try {
+        settle(decision);
+      } catch (RuntimeException bug) {
+        // Nobody else would answer.
+        LOG.error("queued_decision_failed", bug);
+        RoutingPipeline.undo(decision);
+        reject(RequestOutcome.INTERNAL_ERROR, RequestOutcome.INTERNAL_ERROR.message());
       }
     }
   }
 
+  /**
+   * @return whether it was waiting, and has no decision yet
+   */
   @GuardedBy("this")
-  private void leaveWaitingRoom() {
-    if (place != null) {
-      place.leave();
-      place = null;
-    }
+  private boolean leaveWaitingRoom() {
+    WaitingRoom.Place<RoutingDecision> left = place;
+    place = null;
+    return left != null && left.leave();
   }
 
   @GuardedBy("this")
   private void settle(RoutingDecision decision) {
     switch (decision) {
-      case RoutingDecision.Wait(var waiting) -> {
+      case RoutingDecision.Wait(var waiting, long bytes) -> {
         place = waiting;
         phase = Phase.WAITING;
+        held += bytes;
+        if (context.heldBytes().addAndGet(bytes) > context.maxHeldBytes()) {
+          var _ = leaveWaitingRoom();
+          reject(RequestOutcome.OVERLOADED, "The router holds too many request bodies.");
+        }
         return;
       }
       case RoutingDecision.Route(Dispatch routed, EditedBody edited) -> {
@@ -672,7 +686,9 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       // A local reply of Envoy before we decided, or a request that we were not shown: the request
       // phase is over, nothing is to be booked for it any more.
       cancelTimer();
-      leaveWaitingRoom();
+      if (leaveWaitingRoom()) {
+        pipeline.rejected(headOrThrow().api(), RequestOutcome.CLIENT_GONE);
+      }
       dropBody();
       if (phase != Phase.UNSEEN) {
         phase = Phase.ENDED;
@@ -853,8 +869,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
   @GuardedBy("this")
   private void close() {
     cancelTimer();
-    leaveWaitingRoom();
-    if (phase == Phase.BODY || phase == Phase.DECIDING || phase == Phase.WAITING) {
+    if (phase == Phase.BODY || phase == Phase.DECIDING || leaveWaitingRoom()) {
       pipeline.rejected(headOrThrow().api(), RequestOutcome.CLIENT_GONE);
     }
     boolean open = phase == Phase.ROUTED || completing;

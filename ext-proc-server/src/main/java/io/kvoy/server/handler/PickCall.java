@@ -314,21 +314,41 @@ final class PickCall implements StreamObserver<PickRequest> {
 
   private void onPlaced(RoutingDecision decision) {
     synchronized (this) {
-      if (phase == Phase.WAITING) {
-        place = null;
-        settle(decision);
-      } else {
+      if (phase != Phase.WAITING) {
         RoutingPipeline.undo(decision);
+        return;
       }
+      place = null;
+      try {
+        settle(decision);
+      } catch (RuntimeException bug) {
+        // Nobody else would answer.
+        LOG.error("queued_decision_failed", bug);
+        RoutingPipeline.undo(decision);
+        reject(RequestOutcome.INTERNAL_ERROR, RequestOutcome.INTERNAL_ERROR.message());
+      }
+    }
+  }
+
+  @GuardedBy("this")
+  private void leaveWaitingRoom() {
+    if (place != null) {
+      var _ = place.leave();
+      place = null;
     }
   }
 
   @GuardedBy("this")
   private void settle(RoutingDecision decision) {
     switch (decision) {
-      case RoutingDecision.Wait(var waiting) -> {
+      case RoutingDecision.Wait(var waiting, long bytes) -> {
         place = waiting;
         phase = Phase.WAITING;
+        held += bytes;
+        if (context.share().heldBytes().addAndGet(bytes) > context.share().maxHeldBytes()) {
+          leaveWaitingRoom();
+          reject(RequestOutcome.OVERLOADED, "The router holds too many request bodies.");
+        }
       }
       case RoutingDecision.Route(Dispatch dispatch, EditedBody edited) -> {
         String id = context.book().keep(dispatch, false);
@@ -458,10 +478,7 @@ final class PickCall implements StreamObserver<PickRequest> {
   private void onCancelled() {
     synchronized (this) {
       cancelTimer();
-      if (place != null) {
-        place.leave();
-        place = null;
-      }
+      leaveWaitingRoom();
       phase = Phase.CLOSED;
       unsent.clear();
       dropBody();

@@ -109,7 +109,8 @@ public enum Metric {
       "kvoy_queue_wait_seconds",
       Type.LONG_TIMES,
       "Time that requests waited for a worker: `placed` got one, `expired` waited for"
-          + " `queue.timeout`, `left` were given up by the client.",
+          + " `queue.timeout`, `left` were given up by the client,"
+          + " `failed` met a fault of Kvoy.",
       MetricTag.POOL,
       MetricTag.RESULT),
   RESPONSE_HOMES(

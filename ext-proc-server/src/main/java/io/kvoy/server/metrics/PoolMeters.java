@@ -139,8 +139,8 @@ public final class PoolMeters implements AutoCloseable, WaitingRoom.Meter {
 
   @Override
   public void ended(WaitingRoom.End end, long nanos) {
-    waiting.decrementAndGet();
     Objects.requireNonNull(queueWait.get(end)).record(nanos, TimeUnit.NANOSECONDS);
+    waiting.decrementAndGet();
   }
 
   /** Counts a pick. */

@@ -15,7 +15,6 @@ import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -32,9 +31,10 @@ import org.slf4j.LoggerFactory;
  * Requests that no worker can take yet, in one line for each pool.
  *
  * <p>Higher priorities come first, always; within a priority the flows take turns; within a flow
- * whoever came first. Every {@link #PASS} those in front try again. Somebody behind may be served
- * before somebody in front who asks for more than there is, but not before {@link #MAX_MISSES} in
- * front have tried: a line whose first request is the hardest to place would stand still.
+ * whoever came first. Every {@link #PASS} those in front try again, and at once when all who tried
+ * were placed. Somebody behind may be served before somebody in front who asks for more than there
+ * is, but not before {@link #MAX_MISSES} in front have tried: a line whose first request is the
+ * hardest to place would stand still.
  *
  * <p>Threads: any. Attempts, and what follows from them, run on one thread of its own and under no
  * lock. {@link #isBehind} takes no lock while nobody waits anywhere.
@@ -60,6 +60,9 @@ public final class WaitingRoom<T> implements AutoCloseable {
   @GuardedBy("lock")
   private boolean isScheduled;
 
+  @GuardedBy("lock")
+  private boolean isClosed;
+
   /** In all lines together; changed under the lock. */
   private final AtomicInteger waiting = new AtomicInteger();
 
@@ -67,8 +70,10 @@ public final class WaitingRoom<T> implements AutoCloseable {
   public enum End {
     /** It got what it waited for. */
     PLACED,
-    /** Its time ran out. */
+    /** Its time ran out, or that of the server. */
     EXPIRED,
+    /** By a fault of ours. */
+    FAILED,
     /** It went away. */
     LEFT
   }
@@ -87,6 +92,7 @@ public final class WaitingRoom<T> implements AutoCloseable {
    * @param flow who takes turns with whom
    * @param attempt tries to get it; null when there is still none
    * @param expired what it gets when its time is over
+   * @param failed what it gets when an attempt fails by a fault
    * @param later told what it got, once, unless it has left
    * @param undo gives back what it got when it has left meanwhile
    * @param meter told of its coming and going
@@ -96,6 +102,7 @@ public final class WaitingRoom<T> implements AutoCloseable {
       String flow,
       Supplier<? extends @Nullable T> attempt,
       Supplier<? extends T> expired,
+      Supplier<? extends T> failed,
       Consumer<? super T> later,
       Consumer<? super T> undo,
       Meter meter) {}
@@ -118,9 +125,13 @@ public final class WaitingRoom<T> implements AutoCloseable {
       this.deadlineNanos = deadlineNanos;
     }
 
-    /** The guest waits no longer; no effect when the wait has ended already. */
-    public void leave() {
-      room.end(this, End.LEFT);
+    /**
+     * The guest waits no longer.
+     *
+     * @return false when the wait has ended already
+     */
+    public boolean leave() {
+      return room.end(this, End.LEFT);
     }
   }
 
@@ -184,7 +195,11 @@ public final class WaitingRoom<T> implements AutoCloseable {
     thread.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
   }
 
-  /** Whether somebody of that priority or a higher one waits already. */
+  /**
+   * Whether somebody of that priority or a higher one waits already.
+   *
+   * @param pool or another name of a line
+   */
   public boolean isBehind(String pool, int priority) {
     if (waiting.get() == 0) {
       return false;
@@ -201,7 +216,8 @@ public final class WaitingRoom<T> implements AutoCloseable {
   /**
    * Takes a place at the end of the guest's flow.
    *
-   * @param max most guests of the pool
+   * @param pool or another name of a line
+   * @param max most guests of the line
    * @param patience longest wait
    * @return null when there is no room
    */
@@ -211,7 +227,7 @@ public final class WaitingRoom<T> implements AutoCloseable {
     lock.lock();
     try {
       Line<T> line = lines.computeIfAbsent(pool, _ -> new Line<>());
-      if (line.size >= max || !schedule()) {
+      if (line.size >= max || !schedule(PASS)) {
         dropIfEmpty(pool, line);
         return null;
       }
@@ -233,27 +249,27 @@ public final class WaitingRoom<T> implements AutoCloseable {
 
   /** Makes sure that a pass follows; false after the end. */
   @GuardedBy("lock")
-  private boolean schedule() {
+  private boolean schedule(Duration delay) {
+    if (isClosed) {
+      return false;
+    }
     if (!isScheduled) {
-      try {
-        var _ = thread.schedule(this::pass, PASS.toMillis(), TimeUnit.MILLISECONDS);
-        isScheduled = true;
-      } catch (RejectedExecutionException _) {
-        return false;
-      }
+      var _ = thread.schedule(this::pass, delay.toMillis(), TimeUnit.MILLISECONDS);
+      isScheduled = true;
     }
     return true;
   }
 
   private void pass() {
+    boolean isAllPlaced = false;
     try {
-      tryAll();
+      isAllPlaced = tryAll();
     } finally {
       lock.lock();
       try {
         isScheduled = false;
         if (waiting.get() > 0) {
-          var _ = schedule();
+          var _ = schedule(isAllPlaced ? Duration.ZERO : PASS);
         }
       } finally {
         lock.unlock();
@@ -261,7 +277,10 @@ public final class WaitingRoom<T> implements AutoCloseable {
     }
   }
 
-  private void tryAll() {
+  /**
+   * @return whether all who tried were placed
+   */
+  private boolean tryAll() {
     List<Place<T>> order = new ArrayList<>(waiting.get());
     lock.lock();
     try {
@@ -271,23 +290,27 @@ public final class WaitingRoom<T> implements AutoCloseable {
     }
     Map<String, Integer> misses = new HashMap<>();
     for (Place<T> place : order) {
-      try {
-        if (nanoClock.getAsLong() - place.deadlineNanos >= 0) {
-          settle(place, End.EXPIRED, place.guest.expired.get());
-        } else if (place.end.get() == null
-            && misses.getOrDefault(place.pool, 0) < MAX_MISSES
-            && !attempt(place)) {
-          misses.merge(place.pool, 1, Integer::sum);
-        }
-      } catch (RuntimeException bug) {
-        // The others must not wait for ever because of it; its own time will run out.
-        LOG.error("queued_request_failed", bug);
+      if (nanoClock.getAsLong() - place.deadlineNanos >= 0) {
+        settle(place, End.EXPIRED, place.guest.expired.get());
+      } else if (place.end.get() == null
+          && misses.getOrDefault(place.pool, 0) < MAX_MISSES
+          && !attempt(place)) {
+        misses.merge(place.pool, 1, Integer::sum);
       }
     }
+    return misses.isEmpty();
   }
 
   private boolean attempt(Place<T> place) {
-    T got = place.guest.attempt.get();
+    T got;
+    try {
+      got = place.guest.attempt.get();
+    } catch (RuntimeException | StackOverflowError bug) {
+      // Once is enough, for the log and for whatever was booked before it failed.
+      LOG.error("queued_request_failed", bug);
+      settle(place, End.FAILED, place.guest.failed.get());
+      return true;
+    }
     if (got == null) {
       return false;
     }
@@ -296,10 +319,12 @@ public final class WaitingRoom<T> implements AutoCloseable {
   }
 
   private void settle(Place<T> place, End how, T got) {
-    if (end(place, how)) {
-      place.guest.later.accept(got);
-    } else {
-      place.guest.undo.accept(got);
+    Consumer<? super T> taker = end(place, how) ? place.guest.later : place.guest.undo;
+    try {
+      taker.accept(got);
+    } catch (RuntimeException bug) {
+      // The others are not to wait for ever because of it.
+      LOG.error("queued_answer_failed", bug);
     }
   }
 
@@ -323,9 +348,18 @@ public final class WaitingRoom<T> implements AutoCloseable {
     return true;
   }
 
-  /** Nobody is served any more. */
+  /** Nobody enters any more, and who waits has waited long enough. */
   @Override
   public void close() {
+    List<Place<T>> order = new ArrayList<>();
+    lock.lock();
+    try {
+      isClosed = true;
+      lines.values().forEach(line -> line.addInOrder(order));
+    } finally {
+      lock.unlock();
+    }
     thread.shutdownNow();
+    order.forEach(place -> settle(place, End.EXPIRED, place.guest.expired.get()));
   }
 }

@@ -914,6 +914,7 @@ final class ExchangeTest {
     answered.localReply(504, "", "stream_idle_timeout");
     awaitWaiting(0);
     rig.setPresent(true);
+    Thread.sleep(100);
 
     assertThat(rig.inFlight()).isZero();
     assertThat(heldBytes).hasValue(0);

@@ -64,7 +64,14 @@ class WaitingRoomTest {
   private Guest<String> guest(
       int priority, Supplier<? extends @Nullable String> attempt, Consumer<String> later) {
     return new Guest<>(
-        priority, "", attempt, () -> "expired", later, _ -> undone.incrementAndGet(), counts);
+        priority,
+        "",
+        attempt,
+        () -> "expired",
+        () -> "failed",
+        later,
+        _ -> undone.incrementAndGet(),
+        counts);
   }
 
   @AfterEach
@@ -102,10 +109,18 @@ class WaitingRoomTest {
             () -> {
               throw new IllegalStateException("a bug");
             });
-    assertThat(room.enter("pool", faulty, 10, Duration.ofMillis(200))).isNotNull();
+    assertThat(room.enter("pool", faulty, 10, LONG)).isNotNull();
+    Guest<String> unreachable =
+        guest(
+            0,
+            () -> "taken",
+            _ -> {
+              throw new IllegalStateException("another bug");
+            });
+    assertThat(room.enter("pool", unreachable, 10, LONG)).isNotNull();
     assertThat(room.enter("pool", guest(0, () -> "fine"), 10, LONG)).isNotNull();
 
-    await().untilAsserted(() -> assertThat(got).containsExactly("fine", "expired"));
+    await().untilAsserted(() -> assertThat(got).containsExactly("failed", "fine"));
     assertThat(counts.waiting).hasValue(0);
   }
 
@@ -122,8 +137,12 @@ class WaitingRoomTest {
   }
 
   @Test
-  void nobodyEntersAfterTheEnd() {
+  void theEndIsTheEndOfEveryWaitAndNobodyEntersAfterIt() {
+    assertThat(room.enter("pool", guest(0, () -> null), 10, LONG)).isNotNull();
+
     room.close();
+
+    assertThat(got).containsExactly("expired");
 
     assertThat(room.enter("pool", guest(0, () -> "late"), 10, LONG)).isNull();
     assertThat(room.isBehind("pool", 0)).isFalse();
@@ -181,6 +200,8 @@ class WaitingRoomTest {
                 assertThat(handedOver.get())
                     .isEqualTo(counts.ended(End.PLACED) + counts.ended(End.EXPIRED)));
     assertThat(room.isBehind("pool0", 0) || room.isBehind("pool1", 0)).isFalse();
-    assertThat(counts.ended(End.PLACED) + undone.get()).isGreaterThanOrEqualTo(placed.get());
+    await()
+        .untilAsserted(
+            () -> assertThat(counts.ended(End.PLACED) + undone.get()).isEqualTo(placed.get()));
   }
 }

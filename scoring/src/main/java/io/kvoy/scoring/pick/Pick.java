@@ -43,9 +43,13 @@ public sealed interface Pick {
    *
    * @param bestMillis shortest predicted time to first token
    * @param retryAfter when a worker's backlog will have gone down to the limit if nothing is added
+   * @param isTooLongAlone whether it would be over the limit on workers that do nothing else, too:
+   *     waiting is of no use
    * @param considered who was looked at
    */
-  record Saturated(double bestMillis, Duration retryAfter, Considered considered) implements Pick {}
+  record Saturated(
+      double bestMillis, Duration retryAfter, boolean isTooLongAlone, Considered considered)
+      implements Pick {}
 
   /**
    * Nobody.

@@ -225,6 +225,7 @@ public final class Picker {
             return new Saturated(
                 sheet.considered.predictedMillis[soonest],
                 Duration.ofMillis((long) Math.ceil(overMillis)),
+                isTooLongAlone(sheet, request),
                 sheet.considered);
           }
           best = soonest;
@@ -516,6 +517,19 @@ public final class Picker {
   private static double latestMillis(Sheet sheet, int i) {
     double predicted = sheet.considered.predictedMillis[i];
     return predicted + sheet.coefficients[i].marginMillis(predicted, sheet.capacityMillis[i]);
+  }
+
+  /** Whether every worker would be over the limit if it had nothing else to do. */
+  private static boolean isTooLongAlone(Sheet sheet, PickRequest request) {
+    for (int i = 0; i < sheet.loads.length; i++) {
+      if (sheet.isOpen(i)) {
+        double alone = sheet.considered.predictedMillis[i] - sheet.loadMillis[i];
+        if (alone + sheet.coefficients[i].marginMillis(alone, 0) <= request.limitMillis()) {
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
   private static int soonest(Sheet sheet) {
