@@ -55,8 +55,8 @@ public sealed interface Understanding {
 
     /** About the bytes of what was read of the body, and of what is sent in its place. */
     long bytes() {
-      return (body == null ? 0 : body.bytes().length)
-          + (edited == null ? 0 : edited.bytes().length);
+      return (body == null ? 0L : body.bytes().length)
+          + (edited == null ? 0L : edited.bytes().length);
     }
 
     /** Time to first token that counts as good: the caller's, else the pool's. */
