@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.kvoy.server;
 
+import io.kvoy.inference.ApiKind;
 import io.kvoy.inference.Prompt;
 import io.kvoy.inference.dialect.ParseOptions;
 import io.kvoy.scoring.fleet.Endpoint;
@@ -30,6 +31,7 @@ import io.kvoy.server.feedback.ResponseHomes;
 import io.kvoy.server.feedback.WorkerMeterBook;
 import io.kvoy.server.metrics.KvoyMetrics;
 import io.kvoy.server.metrics.PoolMeters;
+import io.kvoy.server.metrics.RequestOutcome;
 import io.kvoy.server.queue.WaitingRoom;
 import io.kvoy.tokenizer.PromptTokenizer;
 import io.kvoy.tokenizer.Tokenization;
@@ -133,6 +135,27 @@ public final class PipelineRig implements AutoCloseable {
   /** Another configuration of the pool. */
   public void reload(ModelPool pool) {
     pools = new PoolTable(List.of(new ModelPoolRuntime(pool, this::tokenize, null, poolMeters)));
+  }
+
+  /** Brings the workers back while none of those who wait is in the middle of trying. */
+  public void setPresentBeforeTheNextTry() {
+    RoutingDecision nothing = RoutingDecision.Reject.of(ApiKind.OTHER, RequestOutcome.NO_CANDIDATE);
+    waitingRoom.enter(
+        "pool",
+        new WaitingRoom.Guest<>(
+            Integer.MAX_VALUE,
+            "",
+            () -> {
+              setPresent(true);
+              return nothing;
+            },
+            () -> nothing,
+            () -> nothing,
+            _ -> {},
+            _ -> {},
+            poolMeters),
+        Integer.MAX_VALUE,
+        Duration.ofMinutes(1));
   }
 
   /** Requests that wait for a worker. */

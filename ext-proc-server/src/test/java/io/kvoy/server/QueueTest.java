@@ -100,7 +100,7 @@ class QueueTest {
       }
       assertThat(page(rig)).contains("kvoy_queue_length{pool=\"pool\"} 5.0");
 
-      rig.setPresent(true);
+      rig.setPresentBeforeTheNextTry();
 
       await().untilAsserted(() -> assertThat(served).hasSize(5));
       assertThat(served).containsExactly("first", "second", "a", "b", "c");
@@ -163,7 +163,7 @@ class QueueTest {
             .isInstanceOf(RoutingDecision.Wait.class);
       }
 
-      rig.setPresent(true);
+      rig.setPresentBeforeTheNextTry();
 
       await().untilAsserted(() -> assertThat(served).hasSize(5));
       assertThat(served).containsExactly("a1", "b1", "c1", "a2", "a3");
@@ -178,7 +178,7 @@ class QueueTest {
       ask(rig, "b", objective("interactive", "x"));
       assertThat(ask(rig, "c", objective("batch", "y"))).isInstanceOf(RoutingDecision.Wait.class);
 
-      rig.setPresent(true);
+      rig.setPresentBeforeTheNextTry();
 
       await().untilAsserted(() -> assertThat(served).containsExactly("a", "b", "c"));
     }
