@@ -2,6 +2,7 @@
 package io.kvoy.e2e.env;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import java.io.IOException;
 import java.net.URI;
@@ -52,7 +53,11 @@ class VllmProcessVllmIT {
           .as("each worker has its own cache")
           .doesNotContain("\"cached_tokens\":96");
     }
-    assertThat(livingInSession(leaderA)).as("what is left of worker-a").isEmpty();
+    // A killed process takes a moment to go.
+    await()
+        .atMost(Duration.ofSeconds(10))
+        .untilAsserted(
+            () -> assertThat(livingInSession(leaderA)).as("what is left of worker-a").isEmpty());
   }
 
   /** Names of processes whose session is {@code session} and that are no zombies. */
