@@ -578,12 +578,8 @@ public final class KvoyServer implements AutoCloseable {
   }
 
   private @Nullable PoolMeters metersOf(String pool) {
-    for (ModelPoolRuntime runtime : pools.pools()) {
-      if (runtime.name().equals(pool)) {
-        return runtime.meters();
-      }
-    }
-    return null;
+    ModelPoolRuntime runtime = pools.named(pool);
+    return runtime == null ? null : runtime.meters();
   }
 
   /** Meters go on unless the model names, which are tags, have changed. */

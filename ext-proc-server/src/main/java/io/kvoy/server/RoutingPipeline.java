@@ -46,6 +46,7 @@ import java.util.Objects;
 import java.util.function.Consumer;
 import java.util.function.IntSupplier;
 import java.util.function.LongSupplier;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -349,10 +350,11 @@ public final class RoutingPipeline {
    * Chooses a worker and books the request on it, in one step. To be called once per request.
    *
    * @param later told the decision when it is {@link RoutingDecision.Wait} now, once and on another
-   *     thread, unless the place was left; null for a request that cannot wait
+   *     thread, unless the place was left; false when nobody wants it any more, so that what was
+   *     booked is given back. Null for a request that cannot wait
    */
   public RoutingDecision decide(
-      Understanding understanding, @Nullable Consumer<? super RoutingDecision> later) {
+      Understanding understanding, @Nullable Predicate<? super RoutingDecision> later) {
     return switch (understanding) {
       case Understanding.Refused(RequestHead head, RoutingDecision.Reject reject) -> {
         rejected(head.api(), reject.outcome());
@@ -370,20 +372,19 @@ public final class RoutingPipeline {
   private RoutingDecision routeOrWait(
       Understanding.Routable request,
       ModelPool.Queue queue,
-      Consumer<? super RoutingDecision> later) {
+      Predicate<? super RoutingDecision> later) {
     Wishes wishes = request.head().wishes();
     int priority = queue.priority(wishes.objective());
     String line = line(request);
-    Attempts attempts = new Attempts(request.withoutBody());
     Attempt first = null;
     // Nobody overtakes those who wait.
     if (!waitingRoom.isBehind(line, priority)) {
       first = route(request, false);
-      attempts.isKnown = true;
       if (!first.mayWait()) {
         return noted(request, first.decision());
       }
     }
+    Attempts attempts = new Attempts(request.withoutBody(), first != null);
     WaitingRoom.Place<RoutingDecision> place =
         priority < 0
             ? null
@@ -395,7 +396,7 @@ public final class RoutingPipeline {
                     attempts::next,
                     () -> reject(request.head(), RequestOutcome.QUEUE_EXPIRED),
                     () -> reject(request.head(), RequestOutcome.INTERNAL_ERROR),
-                    decision -> later.accept(noted(attempts.request, decision)),
+                    decision -> later.test(noted(attempts.request, decision)),
                     RoutingPipeline::undo,
                     request.pool().meters()),
                 queue.maxWaiting(),
@@ -435,8 +436,9 @@ public final class RoutingPipeline {
     /** Whether it was tried, and counted, before. */
     private boolean isKnown;
 
-    Attempts(Understanding.Routable request) {
+    Attempts(Understanding.Routable request, boolean isKnown) {
       this.request = request;
+      this.isKnown = isKnown;
     }
 
     /** The decision if it is one; null as long as it is only that nobody can take it yet. */
@@ -451,7 +453,7 @@ public final class RoutingPipeline {
   }
 
   /** Gives back what was booked for somebody who has left. */
-  public static void undo(RoutingDecision decision) {
+  private static void undo(RoutingDecision decision) {
     if (decision instanceof RoutingDecision.Route(Dispatch dispatch, var _)) {
       dispatch.aborted();
     }

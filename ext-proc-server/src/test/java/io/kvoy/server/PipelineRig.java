@@ -38,6 +38,7 @@ import io.kvoy.tokenizer.Tokenization;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.LongSupplier;
 
@@ -75,6 +76,19 @@ public final class PipelineRig implements AutoCloseable {
    */
   public PipelineRig(boolean injectUsage) {
     this(TestPools.pool("pool", List.of("m"), injectUsage));
+  }
+
+  /** A pool without workers yet, whose requests wait; the objective "first" goes first. */
+  public static PipelineRig withoutWorkers(int maxWaiting) {
+    PipelineRig rig =
+        new PipelineRig(
+            TestPools.queueing(
+                "pool",
+                List.of("m"),
+                false,
+                new ModelPool.Queue(maxWaiting, Duration.ofMinutes(1), Map.of("first", 1), true)));
+    rig.setPresent(false);
+    return rig;
   }
 
   /**
@@ -151,7 +165,7 @@ public final class PipelineRig implements AutoCloseable {
             },
             () -> nothing,
             () -> nothing,
-            _ -> {},
+            _ -> true,
             _ -> {},
             poolMeters),
         Integer.MAX_VALUE,

@@ -68,7 +68,7 @@ class QueueTest {
                     understood,
                     later -> {
                       decisions.add(later);
-                      served.add(name);
+                      return served.add(name);
                     })));
     return now.getFirst();
   }

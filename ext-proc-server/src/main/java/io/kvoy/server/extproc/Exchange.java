@@ -368,9 +368,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       return;
     }
     if (!chunk.getBody().isEmpty()) {
-      held += chunk.getBody().size();
-      if (context.heldBytes().addAndGet(chunk.getBody().size()) > context.maxHeldBytes()) {
-        reject(RequestOutcome.OVERLOADED, "The router holds too many request bodies.");
+      if (!hold(chunk.getBody().size())) {
         return;
       }
       body.add(chunk.getBody());
@@ -388,6 +386,21 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
         understand();
       }
     }
+  }
+
+  /**
+   * Counts bytes against the budget of all exchanges; beyond it the request is refused.
+   *
+   * @return false when it was
+   */
+  @GuardedBy("this")
+  private boolean hold(long bytes) {
+    held += bytes;
+    if (context.heldBytes().addAndGet(bytes) <= context.maxHeldBytes()) {
+      return true;
+    }
+    reject(RequestOutcome.OVERLOADED, "The router holds too many request bodies.");
+    return false;
   }
 
   @GuardedBy("this")
@@ -497,9 +510,7 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     try {
       decision = pipeline.decide(understanding, mayWait() ? this::onPlaced : null);
     } catch (RuntimeException bug) {
-      // Nobody else would answer: in full duplex Envoy waits for ever.
-      LOG.error("decision_failed", bug);
-      reject(RequestOutcome.INTERNAL_ERROR, RequestOutcome.INTERNAL_ERROR.message());
+      failed(bug);
       return;
     }
     settle(decision);
@@ -513,22 +524,27 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
     return requestAnswer != RequestAnswer.HEADERS_FIRST && !isCut;
   }
 
-  private void onPlaced(RoutingDecision decision) {
+  private boolean onPlaced(RoutingDecision decision) {
     synchronized (this) {
       if (phase != Phase.WAITING) {
-        RoutingPipeline.undo(decision);
-        return;
+        return false;
       }
       place = null;
       try {
         settle(decision);
+        return true;
       } catch (RuntimeException bug) {
-        // Nobody else would answer.
-        LOG.error("queued_decision_failed", bug);
-        RoutingPipeline.undo(decision);
-        reject(RequestOutcome.INTERNAL_ERROR, RequestOutcome.INTERNAL_ERROR.message());
+        failed(bug);
+        return false;
       }
     }
+  }
+
+  /** Nobody else would answer: in full duplex Envoy waits for ever. */
+  @GuardedBy("this")
+  private void failed(RuntimeException bug) {
+    LOG.error("decision_failed", bug);
+    reject(RequestOutcome.INTERNAL_ERROR, RequestOutcome.INTERNAL_ERROR.message());
   }
 
   /**
@@ -547,10 +563,8 @@ final class Exchange implements StreamObserver<ProcessingRequest> {
       case RoutingDecision.Wait(var waiting, long bytes) -> {
         place = waiting;
         phase = Phase.WAITING;
-        held += bytes;
-        if (context.heldBytes().addAndGet(bytes) > context.maxHeldBytes()) {
+        if (!hold(bytes)) {
           var _ = leaveWaitingRoom();
-          reject(RequestOutcome.OVERLOADED, "The router holds too many request bodies.");
         }
         return;
       }

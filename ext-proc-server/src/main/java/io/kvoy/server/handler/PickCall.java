@@ -18,7 +18,6 @@ import io.kvoy.server.EditedBody;
 import io.kvoy.server.OwnBytes;
 import io.kvoy.server.RequestHead;
 import io.kvoy.server.RoutingDecision;
-import io.kvoy.server.RoutingPipeline;
 import io.kvoy.server.Understanding;
 import io.kvoy.server.Wishes;
 import io.kvoy.server.extproc.ExchangeLimits;
@@ -222,9 +221,7 @@ final class PickCall implements StreamObserver<PickRequest> {
               "Request body is larger than the limit of " + limits.maxBodyBytes() + " bytes.");
           return;
         }
-        held += piece.size();
-        if (context.share().heldBytes().addAndGet(piece.size()) > context.share().maxHeldBytes()) {
-          reject(RequestOutcome.OVERLOADED, "The router holds too many request bodies.");
+        if (!hold(piece.size())) {
           return;
         }
         if (!piece.isEmpty()) {
@@ -234,6 +231,21 @@ final class PickCall implements StreamObserver<PickRequest> {
       // Sent before the caller saw the answer.
       case DECIDING, WAITING, ANSWERED, CLOSED -> {}
     }
+  }
+
+  /**
+   * Counts bytes against the budget of all calls; beyond it the request is refused.
+   *
+   * @return false when it was
+   */
+  @GuardedBy("this")
+  private boolean hold(long bytes) {
+    held += bytes;
+    if (context.share().heldBytes().addAndGet(bytes) <= context.share().maxHeldBytes()) {
+      return true;
+    }
+    reject(RequestOutcome.OVERLOADED, "The router holds too many request bodies.");
+    return false;
   }
 
   // ---- decision ----
@@ -305,29 +317,33 @@ final class PickCall implements StreamObserver<PickRequest> {
     try {
       decision = context.pipeline().decide(understanding, this::onPlaced);
     } catch (RuntimeException bug) {
-      LOG.error("decision_failed", bug);
-      reject(RequestOutcome.INTERNAL_ERROR, RequestOutcome.INTERNAL_ERROR.message());
+      failed(bug);
       return;
     }
     settle(decision);
   }
 
-  private void onPlaced(RoutingDecision decision) {
+  private boolean onPlaced(RoutingDecision decision) {
     synchronized (this) {
       if (phase != Phase.WAITING) {
-        RoutingPipeline.undo(decision);
-        return;
+        return false;
       }
       place = null;
       try {
         settle(decision);
+        return true;
       } catch (RuntimeException bug) {
-        // Nobody else would answer.
-        LOG.error("queued_decision_failed", bug);
-        RoutingPipeline.undo(decision);
-        reject(RequestOutcome.INTERNAL_ERROR, RequestOutcome.INTERNAL_ERROR.message());
+        failed(bug);
+        return false;
       }
     }
+  }
+
+  /** Nobody else would answer. */
+  @GuardedBy("this")
+  private void failed(RuntimeException bug) {
+    LOG.error("decision_failed", bug);
+    reject(RequestOutcome.INTERNAL_ERROR, RequestOutcome.INTERNAL_ERROR.message());
   }
 
   @GuardedBy("this")
@@ -344,10 +360,8 @@ final class PickCall implements StreamObserver<PickRequest> {
       case RoutingDecision.Wait(var waiting, long bytes) -> {
         place = waiting;
         phase = Phase.WAITING;
-        held += bytes;
-        if (context.share().heldBytes().addAndGet(bytes) > context.share().maxHeldBytes()) {
+        if (!hold(bytes)) {
           leaveWaitingRoom();
-          reject(RequestOutcome.OVERLOADED, "The router holds too many request bodies.");
         }
       }
       case RoutingDecision.Route(Dispatch dispatch, EditedBody edited) -> {

@@ -22,6 +22,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -93,8 +94,8 @@ public final class WaitingRoom<T> implements AutoCloseable {
    * @param attempt tries to get it; null when there is still none
    * @param expired what it gets when its time is over
    * @param failed what it gets when an attempt fails by a fault
-   * @param later told what it got, once, unless it has left
-   * @param undo gives back what it got when it has left meanwhile
+   * @param later told what it got, once, unless it has left; false when it does not take it
+   * @param undo gives back what it got when it has left meanwhile or does not take it
    * @param meter told of its coming and going
    */
   public record Guest<T>(
@@ -103,7 +104,7 @@ public final class WaitingRoom<T> implements AutoCloseable {
       Supplier<? extends @Nullable T> attempt,
       Supplier<? extends T> expired,
       Supplier<? extends T> failed,
-      Consumer<? super T> later,
+      Predicate<? super T> later,
       Consumer<? super T> undo,
       Meter meter) {}
 
@@ -192,7 +193,6 @@ public final class WaitingRoom<T> implements AutoCloseable {
     thread =
         new ScheduledThreadPoolExecutor(
             1, task -> Thread.ofPlatform().name("kvoy-queue").daemon().unstarted(task));
-    thread.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
   }
 
   /**
@@ -281,15 +281,8 @@ public final class WaitingRoom<T> implements AutoCloseable {
    * @return whether all who tried were placed
    */
   private boolean tryAll() {
-    List<Place<T>> order = new ArrayList<>(waiting.get());
-    lock.lock();
-    try {
-      lines.values().forEach(line -> line.addInOrder(order));
-    } finally {
-      lock.unlock();
-    }
     Map<String, Integer> misses = new HashMap<>();
-    for (Place<T> place : order) {
+    for (Place<T> place : inOrder()) {
       if (nanoClock.getAsLong() - place.deadlineNanos >= 0) {
         settle(place, End.EXPIRED, place.guest.expired.get());
       } else if (place.end.get() == null
@@ -299,6 +292,17 @@ public final class WaitingRoom<T> implements AutoCloseable {
       }
     }
     return misses.isEmpty();
+  }
+
+  private List<Place<T>> inOrder() {
+    List<Place<T>> order = new ArrayList<>(waiting.get());
+    lock.lock();
+    try {
+      lines.values().forEach(line -> line.addInOrder(order));
+    } finally {
+      lock.unlock();
+    }
+    return order;
   }
 
   private boolean attempt(Place<T> place) {
@@ -319,9 +323,10 @@ public final class WaitingRoom<T> implements AutoCloseable {
   }
 
   private void settle(Place<T> place, End how, T got) {
-    Consumer<? super T> taker = end(place, how) ? place.guest.later : place.guest.undo;
     try {
-      taker.accept(got);
+      if (!end(place, how) || !place.guest.later.test(got)) {
+        place.guest.undo.accept(got);
+      }
     } catch (RuntimeException bug) {
       // The others are not to wait for ever because of it.
       LOG.error("queued_answer_failed", bug);
@@ -351,15 +356,13 @@ public final class WaitingRoom<T> implements AutoCloseable {
   /** Nobody enters any more, and who waits has waited long enough. */
   @Override
   public void close() {
-    List<Place<T>> order = new ArrayList<>();
     lock.lock();
     try {
       isClosed = true;
-      lines.values().forEach(line -> line.addInOrder(order));
     } finally {
       lock.unlock();
     }
     thread.shutdownNow();
-    order.forEach(place -> settle(place, End.EXPIRED, place.guest.expired.get()));
+    inOrder().forEach(place -> settle(place, End.EXPIRED, place.guest.expired.get()));
   }
 }

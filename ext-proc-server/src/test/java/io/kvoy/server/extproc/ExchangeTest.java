@@ -30,8 +30,6 @@ import io.grpc.stub.StreamObserver;
 import io.kvoy.envoy.AnswerReports;
 import io.kvoy.inference.stream.TokenUsage;
 import io.kvoy.server.PipelineRig;
-import io.kvoy.server.TestPools;
-import io.kvoy.server.config.ModelPool;
 import io.kvoy.server.feedback.AnswerReport;
 import io.kvoy.server.feedback.DispatchBook;
 import io.kvoy.tokenizer.Tokenization;
@@ -44,7 +42,6 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Random;
 import java.util.Set;
@@ -141,14 +138,7 @@ final class ExchangeTest {
     channel.shutdownNow();
     server.shutdownNow();
     rig.close();
-    rig =
-        new PipelineRig(
-            TestPools.queueing(
-                "pool",
-                List.of("m"),
-                false,
-                new ModelPool.Queue(100, Duration.ofMinutes(1), Map.of("first", 1), true)));
-    rig.setPresent(false);
+    rig = PipelineRig.withoutWorkers(100);
     start();
   }
 

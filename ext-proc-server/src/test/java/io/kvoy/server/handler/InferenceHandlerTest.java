@@ -26,8 +26,6 @@ import io.kvoy.handler.v1.RequestHead;
 import io.kvoy.handler.v1.Usage;
 import io.kvoy.server.DoorShare;
 import io.kvoy.server.PipelineRig;
-import io.kvoy.server.TestPools;
-import io.kvoy.server.config.ModelPool;
 import io.kvoy.server.extproc.ExchangeLimits;
 import io.kvoy.server.feedback.DispatchBook;
 import io.kvoy.tokenizer.Tokenization;
@@ -37,7 +35,6 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -200,14 +197,7 @@ final class InferenceHandlerTest {
     channel.shutdownNow();
     server.shutdownNow();
     rig.close();
-    rig =
-        new PipelineRig(
-            TestPools.queueing(
-                "pool",
-                List.of("m"),
-                false,
-                new ModelPool.Queue(2, Duration.ofMinutes(1), Map.of("first", 1), true)));
-    rig.setPresent(false);
+    rig = PipelineRig.withoutWorkers(2);
     start();
     Call gone = new Call().head().body(CHAT);
     gone.out.onCompleted();

@@ -69,7 +69,10 @@ class WaitingRoomTest {
         attempt,
         () -> "expired",
         () -> "failed",
-        later,
+        value -> {
+          later.accept(value);
+          return true;
+        },
         _ -> undone.incrementAndGet(),
         counts);
   }

@@ -53,7 +53,7 @@ final class PrefixDemand {
     if (key == 0) {
       return 0;
     }
-    int first = (int) (key ^ (key >>> 32)) & (SLOTS - 1);
+    int first = firstSlot(key);
     int slot = -1;
     double least = Double.POSITIVE_INFINITY;
     for (int way = 0; way < WAYS; way++) {
@@ -80,12 +80,16 @@ final class PrefixDemand {
     return 1;
   }
 
+  private static int firstSlot(long key) {
+    return (int) (key ^ (key >>> 32)) & (SLOTS - 1);
+  }
+
   /** Uses that are remembered, without a further one. */
   double uses(long key, long nowNanos) {
-    int first = (int) (key ^ (key >>> 32)) & (SLOTS - 1);
+    int first = firstSlot(key);
     for (int way = 0; way < WAYS; way++) {
       Entry entry = table.get((first + way) & (SLOTS - 1));
-      if (key != 0 && entry != null && entry.key() == key) {
+      if (entry != null && entry.key() == key) {
         return entry.usesAt(nowNanos);
       }
     }
